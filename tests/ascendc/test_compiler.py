@@ -47,7 +47,10 @@ def test_refused_by_name_and_line(tmp_path, text):
 
 def test_words_in_comments_and_strings_are_no_code(tmp_path):
     done = compile_text(
-        tmp_path, HEAD + '// ICPU_RUN_KF k<<<1>>>\n/* int4b_t */ const char* s = "ICPU_RUN_KF <<<";\nint x = 1 << 2;\n// on \\\nk<<<1, 2>>>\n'
+        tmp_path,
+        HEAD
+        + '// ICPU_RUN_KF k<<<1>>>\n/* int4b_t */ const char* s = "ICPU_RUN_KF <<<";\nint x = 1 << 2;\n'
+        + "// on \\\nk<<<1, 2>>>\n",
     )
     assert done.returncode == 0, done.stderr
 
@@ -374,6 +377,7 @@ def test_the_library_of_the_runtime_shows_only_its_own_functions():
             "Owned",
             "GetChip",
             "Array",
+            "GiveWay",
             "Message",
         )
     }

@@ -11,9 +11,7 @@ from tests.ascendc.kit import Kernels, bisheng
 
 HEAD = '#include "kernel_operator.h"\nusing namespace AscendC;\n'
 KERNELS = "k in_namespace in_block defaults names attributes by_chip chosen".split()
-FORMS = (
-    "macro pasted shift ternary shift_right two_names other_name greater shifted lambda comments inside".split()
-)
+FORMS = "macro pasted shift ternary shift_right two_names other_name greater shifted lambda comments inside".split()
 WANTED = [9] * 8 + [0] * 8  # eight blocks, no more
 
 
@@ -45,7 +43,7 @@ def test_kernels_of_headers_and_sources_with_headers_of_one_name(tmp_path, devic
         (tmp_path / folder).mkdir()
         (tmp_path / folder / "common.h").write_text(
             f"#define VALUE {value}\n"
-            f'extern "C" __global__ __aicore__ void k{folder}(GM_ADDR x) {{ ((__gm__ int*)x)[GetBlockIdx()] = VALUE; }}\n'
+            f'extern "C" __global__ __aicore__ void k{folder}(GM_ADDR x) {{ *(__gm__ int*)x = VALUE; }}\n'
             f'extern "C" void go_{folder}(void* s, uint8_t* x) {{ k{folder}<<<1, nullptr, s>>>(x); }}\n'
         )
         (tmp_path / folder / f"k{folder}.asc").write_text(HEAD + '#include "common.h"\n')
@@ -55,9 +53,10 @@ def test_kernels_of_headers_and_sources_with_headers_of_one_name(tmp_path, devic
     kernels = Kernels(library, device)
     for folder, value in (("a", 2), ("b", 3)):
         assert kernels.launch(f"k{folder}", 1, np.zeros(2, np.int32))[0].tolist() == [value, 0]
-        assert f"aclrtlaunch_k{folder}(uint32_t, aclrtStream, void* x);" in (
-            tmp_path / f"aclrtlaunch_k{folder}.h"
-        ).read_text()
+        assert (
+            f"aclrtlaunch_k{folder}(uint32_t, aclrtStream, void* x);"
+            in (tmp_path / f"aclrtlaunch_k{folder}.h").read_text()
+        )
         assert hasattr(kernels.library, f"go_{folder}")
 
 
@@ -69,4 +68,6 @@ def test_one_name_on_different_cores_is_refused_where_it_may_mean_either(tmp_pat
     )
     done = bisheng("-fsyntax-only", tmp_path / "k.asc")
     assert done.returncode == 1
-    assert "k.asc:6: k: kernels of this name run on different cores; say of which namespace, as in one::k" in done.stderr
+    assert (
+        "k.asc:6: k: kernels of this name run on different cores; say of which namespace, as in one::k" in done.stderr
+    )

@@ -170,7 +170,7 @@ TiledLater: x may not be ND (Format), and kernels are given no other format: add
 Half: y begins as another value than 0 (InitValue), which opp_build does not know: let the kernel write it
 Ones: y begins as another value than 0 (InitValue), which opp_build does not know: let the kernel write it
 Uneven: its lists of types differ in length (x 2, y 1): give each a type for each set
-bisheng: op_host/branches.h:3: BranchesTiling has an #if, which kernels do not see: make it two structs
+op_host/branches.h:3: BranchesTiling has an #if, which kernels do not see: make it two structs
 Cleared: x is an input, too, and would begin as 0 (InitValue): leave that out
 Named: 'a?"b' is no name of an input, an attribute or an output
 Filed: '../short' (opFile.value) is no name of a file in op_kernel

@@ -1,8 +1,8 @@
 """The command line of `bisheng`: AscendC sources are rewritten and compiled by g++; all else goes to g++ as it is.
 
 AscendC sources are *.asc, and what follows -x asc (-x cce). ANYCEND_CXX names another compiler. Options of its own:
-options.py. Each source goes through g++'s preprocessor, so that macros, #if and headers count (unit.py); in what it leaves
-kernels and launches are found and rewritten; g++ compiles the result.
+options.py. Each source goes through g++'s preprocessor, so that macros, #if and headers count (unit.py); in what it
+leaves kernels and launches are found and rewritten; g++ compiles the result.
 """
 
 from __future__ import annotations

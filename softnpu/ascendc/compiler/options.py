@@ -77,7 +77,22 @@ _TAKES_VALUE = {
     "-l",
 }
 _INCLUDES = ("-I", "-D", "-U", "-include", "-imacros", "-isystem", "-iquote", "-idirafter")
-_LATER = ("-c", "-C", "-d", "-S", "-E", "-P", "-M", "-l", "-L", "-Wl,", "-shared", "-static", "-fsyntax-only", "-save-temps")
+_LATER = (
+    "-c",
+    "-C",
+    "-d",
+    "-S",
+    "-E",
+    "-P",
+    "-M",
+    "-l",
+    "-L",
+    "-Wl,",
+    "-shared",
+    "-static",
+    "-fsyntax-only",
+    "-save-temps",
+)
 _ASKS = ("--help", "--version", "--target-help", "-v", "-dump", "-print", "--print", "-###")
 
 
@@ -232,7 +247,13 @@ class Line:
         others = [a for a in self.passed if a in ("-MP", "-MG")]
         told = [v for a, b in zip(self.passed, self.passed[1:], strict=False) if a in ("-MT", "-MQ") for v in (a, b)]
         output = self.values("-o")
-        return [every, "-MF", str(file), *others, *(told or ["-MQ", output[-1] if output else f"{Path(source).stem}.o"])]
+        return [
+            every,
+            "-MF",
+            str(file),
+            *others,
+            *(told or ["-MQ", output[-1] if output else f"{Path(source).stem}.o"]),
+        ]
 
     def preprocessing(self) -> list[str]:
         """What the preprocessor is given: no outputs, libraries, rules, nor other files."""

@@ -1,7 +1,7 @@
-"""A source as the preprocessor leaves it: macros, #if and includes are done, so what is found in it is what is compiled.
+"""A source as the preprocessor leaves it: macros, #if and includes are done, so what is found is what is compiled.
 
-What it is not: a parser. Line markers (# 12 "file") say where a piece comes from; of the files that are the user's own the
-code is looked at, of headers of the system and of AscendC nothing.
+What it is not: a parser. Line markers (# 12 "file") say where a piece comes from; of the files that are the user's own
+the code is looked at, of headers of the system and of AscendC nothing.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ class Unit:
         return SourceError(*self.place(at), sentence)
 
     def _braces(self) -> tuple[list[int], list[tuple[Scope, bool] | None]]:
-        """Where scopes change, and to what: the namespaces and whether extern "C" is open, or None inside of other braces."""
+        """Where scopes change, and to what: namespaces and whether extern "C" is open; None inside of other braces."""
         opened, scopes, last = [0], [((), False)], 0
         stack: list[tuple[Scope, bool] | None] = [((), False)]
         for brace in _BRACE.finditer(self.code):
@@ -91,7 +91,7 @@ class Unit:
         return opened, scopes
 
     def scope(self, at: int) -> tuple[Scope, bool]:
-        """The namespaces around a place, and whether it stands in a block extern "C"; of a function, those around it."""
+        """The namespaces around a place, and whether a block extern "C" is; of a function, those around it."""
         number = bisect.bisect_right(self._opened, at) - 1
         while self._scopes[number] is None:
             number -= 1
