@@ -41,8 +41,8 @@ def compile_as_documented(folder: Path, source: str, command: str = SHELL.split(
     assert done.returncode == 0, done.stderr
 
 
-def program(folder: Path, **env: str) -> subprocess.CompletedProcess:
-    return forked.run(["-c", PYTHON], cwd=folder, env={**os.environ, **env})
+def program(folder: Path, code: str = PYTHON, **env: str) -> subprocess.CompletedProcess:
+    return forked.run(["-c", code], cwd=folder, env={**os.environ, **env})
 
 
 @functools.cache
@@ -112,3 +112,11 @@ with pytest.raises(RuntimeError, match="x and y must be float32"):
 """
     done = forked.run(["-c", text], cwd=folder / "one", env=dict(os.environ))
     assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("caching", ["0", "1"], ids=["", "no-cache"])
+def test_what_leaves_a_tensor_is_found_without_torchs_cache(documented, caching):
+    code = PYTHON.replace("ctypes.c_uint32(x.numel())", "ctypes.c_uint32(x.numel() + 8)")
+    assert code != PYTHON
+    done = program(documented, code, ANYCEND_CHECK="kernel", PYTORCH_NO_NPU_MEMORY_CACHING=caching)
+    assert (done.returncode != 0) == ("DataCopyPad: 7264 bytes from " in done.stderr) == (caching == "1"), done.stderr
