@@ -85,7 +85,7 @@ class GlobalUse {
 // waiting so for another block's word.
 [[gnu::cold, gnu::noinline]] inline void give_way(Core& c, const char* what, Site at) {
   c.polls = 0;
-  if (softnpuAscendcGiveWay(c.block.launch)) fail(at, what, "another block of the kernel failed");
+  if (softnpuAscendcGiveWay(c.block.launch)) fail(at, what, SOFTNPU_ASCENDC_FOLLOWS);
 }
 inline void read_at(Core& c, const void* p, const char* what, Site at) {
   constexpr uint32_t kTurn = 1u << 20, kAgain = 512;
