@@ -23,6 +23,7 @@ REFUSED = {
     "--kernel-type=foo k.asc": f"--kernel-type=foo: no such type of kernels; known are {TYPES}",
     "--kernel-type KERNEL_TYPE_AIC_ONLY k.asc": "--kernel-type KERNEL_TYPE_AIC_ONLY: the value follows an =: --kern",
     "--npu-soc=Ascend911 k.asc": "--npu-soc=Ascend911: no such chip here; known are those of ANYCEND_SOC",
+    "--npu-soc=Ascend911 --npu-arch=dav-2201 k.asc": "--npu-soc=Ascend911: no such chip here; known are those of",
     "--cce-auto-sync=maybe k.asc": "--cce-auto-sync=maybe: it is on or off",
     "--run-mode=sim k.asc": "--run-mode=sim: kernels run on the software NPU's streams alone: leave it out",
     "--enable-simt k.asc": "--enable-simt: the software NPU has no kernels of SIMT alone: with --npu-arch=dav-3510 a",

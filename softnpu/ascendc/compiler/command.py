@@ -63,13 +63,12 @@ class Compiler:
 
     def run(self, *arguments: str, printed: bool = False) -> str:
         """What it printed, if that is asked for."""
-        done = subprocess.run([self.name, *arguments], check=False, text=True, errors="surrogateescape",
-                              stdout=subprocess.PIPE if printed else None, stderr=subprocess.PIPE,
-                              env=self.environment)  # fmt: skip
-        self.errors += done.stderr.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
+        done = subprocess.run([self.name, *arguments], check=False, env=self.environment, stderr=subprocess.PIPE,
+                              stdout=subprocess.PIPE if printed else None)  # fmt: skip
+        self.errors += done.stderr.decode("utf-8", "replace")
         if done.returncode:
             raise Failed(done.returncode)
-        return done.stdout or ""
+        return (done.stdout or b"").decode("utf-8", "surrogateescape")  # bytes of a source stay as they are
 
 
 class Source:
@@ -119,7 +118,15 @@ class Source:
 
     def rules(self, text: str) -> str:
         """Rules of make that g++ wrote: they depend on the tilings instead of on what stands before."""
-        return text.replace(escaped(str(self.before)), " ".join(map(escaped, self.line.tilings)))
+        before = escaped(str(self.before))
+        text = re.sub(rf"^{re.escape(before)}:\n", "", text, flags=re.MULTILINE)  # of -MP
+        return text.replace(before, " ".join(map(escaped, self.line.tilings)))
+
+
+def out(text: str) -> None:
+    sys.stdout.flush()
+    sys.stdout.buffer.write(text.encode("utf-8", "surrogateescape"))
+    sys.stdout.buffer.flush()
 
 
 def sources(line: Line, compiler: Compiler, folder: Path) -> Iterator[Source]:
@@ -135,7 +142,7 @@ def rules(line: Line, compiler: Compiler, folder: Path) -> None:
         to = line.rules(source.path)
         text = compiler.run(*compiler.flags, *line.passed, *source.given(), printed=to is None)
         if to is None:
-            sys.stdout.write(source.rules(text))
+            out(source.rules(text))
         else:
             write(to, source.rules(read(to)))
 
@@ -152,14 +159,14 @@ def compiled(line: Line, compiler: Compiler, root: str, folder: Path) -> None:
     if "-E" in line.passed and inputs:
         text, output = "".join(map(read, inputs)), line.values("-o")
         text = unmarked(text) if "-P" in line.passed else text
-        write(output[-1], text) if output else sys.stdout.write(text)
-        return
-    command = [*compiler.flags, *inputs, *line.passed]
-    if line.links:
-        libraries = os.path.join(root, "lib64")
-        command += [f"-L{libraries}", "-lsoftnpu_ascendc", "-lascendcl"]
-        command += ["-Xlinker", "-rpath", "-Xlinker", libraries]
-    compiler.run(*command)
+        write(output[-1], text) if output else out(text)
+    else:
+        command = [*compiler.flags, *inputs, *line.passed]
+        if line.links:
+            libraries = os.path.join(root, "lib64")
+            command += [f"-L{libraries}", "-lsoftnpu_ascendc", "-lascendcl"]
+            command += ["-Xlinker", "-rpath", "-Xlinker", libraries]
+        compiler.run(*command)
     for to, text in depends.items():
         write(to, text)
 

@@ -28,7 +28,7 @@ _REGISTERS = re.compile(r"::AscendC::detail::regist_matmul\b")  # REGIST_MATMUL_
 _CUBE = re.compile(r"\b(?:Mmad|LoadData|Fixpipe|REGIST_MATMUL_OBJ|MatmulType)\b")
 _GLOBAL = re.compile(r"\b__global__\b")
 _TOKEN = re.compile(r"\s*([A-Za-z_]\w*|[^\s\w])")
-_BEHIND = re.compile(r"(?:\s|\bnoexcept\b)*")
+_BEHIND = re.compile(r"(?:\s|\bnoexcept\b(?:\s*\([^()]*\))?|->\s*[\w:]+|\[\[.*?\]\])*")
 _LINKED = re.compile(r'\bextern\s+"C"')
 # Functions of the C library's that a kernel may be called like: extern "C" twice does not compile, two overloads do.
 _C_LIBRARY = frozenset(
@@ -74,7 +74,7 @@ class Kernel:
             parameters += f", {host} ascendc_{number}"
             given += f", ({own})ascendc_{number}" if host == "void*" else f", ascendc_{number}"
         return (
-            f' extern "C" __attribute__((visibility("default"))) uint32_t aclrtlaunch_{self.name}'
+            f' extern "C" __attribute__((weak, visibility("default"))) uint32_t aclrtlaunch_{self.name}'
             f"(uint32_t ascendc_blocks, void* ascendc_stream{parameters}) {{ return ::AscendC::detail::launch("
             f'"{self.name}", {self.stated or UNSTATED}, ascendc_blocks, ascendc_stream, {self.name}{given}); }}'
         )
@@ -137,6 +137,7 @@ def _kernel(unit: Unit, word: int) -> Kernel | None:
 
 def _parameters(kernel: Kernel, unit: Unit, opening: int, end: int) -> None:
     for number, parameter in enumerate(map(plain, split(unit.code[opening + 1 : end], unit.text[opening + 1 : end]))):
+        parameter = re.sub(r"\s*\[\[.*?\]\]\s*", " ", parameter).strip()
         if parameter == "void":
             continue
         named = re.fullmatch(r"(.*?[\s*&>])(\w+)\s*(\[[^\]]*\])?", re.sub(r"\s*=(?!=).*", "", parameter))

@@ -8,6 +8,7 @@ options of the host's side alone (-forward-options-to-host-compiler), since here
 from __future__ import annotations
 
 import re
+import shlex
 from pathlib import Path
 
 from kernels import KERNEL_TYPES
@@ -70,13 +71,38 @@ _TAKES_VALUE = {
     "-iquote",
     "-imacros",
     "-idirafter",
+    "-isysroot",
+    "-iprefix",
+    "--param",
+    "-B",
+    "-z",
+    "-u",
+    "-T",
+    "-Xpreprocessor",
+    "-Xassembler",
+    "-aux-info",
+    "-wrapper",
     "-MF",
     "-MT",
     "-MQ",
     "-Xlinker",
     "-l",
 }
-_INCLUDES = ("-I", "-D", "-U", "-include", "-imacros", "-isystem", "-iquote", "-idirafter")
+_INCLUDES = (
+    "--param",
+    "-B",
+    "-isysroot",
+    "-iprefix",
+    "-Xpreprocessor",
+    "-I",
+    "-D",
+    "-U",
+    "-include",
+    "-imacros",
+    "-isystem",
+    "-iquote",
+    "-idirafter",
+)
 _LATER = (
     "-c",
     "-C",
@@ -98,6 +124,17 @@ _ASKS = ("--help", "--version", "--target-help", "-v", "-dump", "-print", "--pri
 
 class OptionError(Exception):
     """A sentence about an option."""
+
+
+def expanded(arguments: list[str]) -> list[str]:
+    """With what a file has in place of @file, as g++ reads it; where there is no such file, it is a name."""
+    result: list[str] = []
+    for a in arguments:
+        if a.startswith("@") and Path(a[1:]).is_file():
+            result += expanded(shlex.split(Path(a[1:]).read_text(encoding="utf-8", errors="surrogateescape")))
+        else:
+            result.append(a)
+    return result
 
 
 class Line:
@@ -123,6 +160,7 @@ class Line:
             "--tiling-key": self._tiling_key,
             "--kernel-type": self._kernel_type,
         }
+        arguments = expanded(arguments)
         language, rest = None, iter(arguments)
         for a in rest:
             name, joined, value = a.partition("=")
@@ -166,8 +204,10 @@ class Line:
             if a in ("-c", "-S", "-E", "-fsyntax-only", "-M", "-MM"):
                 self.links = False
             self.depends = self.depends or a in ("-M", "-MM", "-MD", "-MMD")
-        if chip is not None and not any(a.startswith(("--npu-arch=", "--cce-aicore-arch=")) for a in arguments):
-            self.architecture = _of_chip(chip)
+        if chip is not None:
+            of_chip = _of_chip(chip)  # refused where there is no such chip, though the other option counts
+            if not any(a.startswith(("--npu-arch=", "--cce-aicore-arch=")) for a in arguments):
+                self.architecture = of_chip
         if not self.sources and not self.inputs:
             self.links = False
             if not any(a.startswith(_ASKS) for a in self.passed):

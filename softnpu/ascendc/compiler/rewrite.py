@@ -16,6 +16,7 @@ _OPENS = re.compile(r"<<\s?<(?!<)")  # the preprocessor may put a blank between 
 _CLOSES = re.compile(r">>\s?>")
 _NAME = re.compile(r"(?:(?:::\s*)?[A-Za-z_]\w*(?:\s*::\s*[A-Za-z_]\w*)*)\s*$")
 _OPERATOR = re.compile(r"\boperator\s*$")
+_LONG = 300  # characters of a kernel's name
 _FAR = 4096  # characters of a launch, or of what it calls, that are looked at
 
 
@@ -33,6 +34,7 @@ def _callee(code: str, end: int) -> int:
                 angle += {">": 1, "<": -1}.get(code[i], 0)
                 if angle == 0:
                     break
+    least = max(0, i - _LONG)
     name = _NAME.search(code[least:i])
     return least + name.start() if name else -1
 
@@ -70,7 +72,7 @@ def _arguments(unit: Unit, start: int, at: int) -> tuple[list[str], int]:
 
 def _types(name: str, scope: Scope, found: list[Kernel]) -> set[str | None]:
     """Of the kernels that `name` may mean in a scope."""
-    parts = tuple(name.replace(" ", "").strip(":").split("::"))
+    parts = tuple(name.split("::"))
     known = [k for k in found if k.name == parts[-1]]
     for inner in range(len(scope), -1, -1):
         if here := [k for k in known if (*k.scope, k.name) == scope[:inner] + parts]:
@@ -92,13 +94,13 @@ def launches(unit: Unit, found: list[Kernel]) -> None:
         if not re.compile(r"\s*\(").match(code, done):
             raise unit.error(at, "the kernel's arguments are missing after >>>")
         kernel = plain(unit.text[start:at])
-        name = re.sub(r"<.*", "", kernel).strip()
+        name = re.sub(r"<.*", "", kernel).replace(" ", "").removeprefix("::")
         types = _types(name, unit.scope(at)[0], found)
         if len(types) > 1:
             raise unit.error(
                 at, f"{name}: kernels of this name run on different cores; say of which namespace, as in one::{name}"
             )
-        launch = f'::AscendC::detail::Launch{{"{name.split("::")[-1].strip()}", static_cast<uint32_t>({blocks}), '
+        launch = f'::AscendC::detail::Launch{{"{name.split("::")[-1]}", static_cast<uint32_t>({blocks}), '
         launch += f"{l2ctrl}, {stream}"
         if stated := types.pop() if types else None:
             launch += f", {stated}"

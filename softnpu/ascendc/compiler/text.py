@@ -10,6 +10,7 @@ _DARK = re.compile(
     r'R"(?P<tag>[^()\\\s]{0,16})\(.*?\)(?P=tag)"|"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])*\'|//[^\n]*|/\*.*?\*/',
     re.DOTALL,
 )
+_SEPARATED = re.compile(r"(?<![\w.])[0-9][\w.]*(?:'[0-9a-zA-Z]+)+")
 _OPEN, _CLOSE = "([{", ")]}"
 _BRACKET = re.compile(r"[()\[\]{}]")
 
@@ -43,7 +44,7 @@ def blanked(source: str, strings: bool = True) -> str:
         return re.sub(r"[^\n]", " ", text)
 
     # A digit separator (1'000) is no character.
-    return _DARK.sub(blank, re.sub(r"(?<=[0-9a-fA-F])'(?=[0-9a-fA-F])", "0", source))
+    return _DARK.sub(blank, _SEPARATED.sub(lambda number: number.group().replace("'", "0"), source))
 
 
 def line_of(source: str, at: int) -> int:

@@ -13,10 +13,12 @@ from text import SourceError, blanked
 
 _MARKER = re.compile(r'^# (\d+) "((?:[^"\\]|\\.)*)"([ \d]*)$', re.MULTILINE)
 _BRACE = re.compile(r"[{}]")
-_NAMESPACE = re.compile(r"\bnamespace\b\s*(?:\[\[.*?\]\]\s*)?([\w:\s]*)$")
-_LINKAGE = re.compile(r'\bextern\s+"C(?:\+\+)?"\s*$')
+_DIRECTIVE = re.compile(r"^[ \t]*#.*$", re.MULTILINE)  # pragmas, and with -g3 #define
+_NAMESPACE = re.compile(r"(\binline\s+)?\bnamespace\b([\w:\s]*)$")
+_ATTRIBUTE = re.compile(r"\[\[.*?\]\]|\b__attribute__\s*\(\((?:[^()]|\([^()]*\))*\)\)", re.DOTALL)
+_LINKAGE = re.compile(r'\bextern\s+"(C|C\+\+)"\s*$')
 
-Scope = tuple[str, ...]  # the namespaces' names from outside to inside; an anonymous one is not counted
+Scope = tuple[str, ...]  # the namespaces' names from outside to inside; anonymous and inline ones are not counted
 
 
 def unmarked(text: str) -> str:
@@ -24,8 +26,15 @@ def unmarked(text: str) -> str:
 
 
 def plain(text: str) -> str:
-    """A piece of a source in one line, without markers."""
-    return " ".join(unmarked(text).split())
+    """A piece of a source in one line, without markers and pragmas; strings stay as they are."""
+    return re.sub(r"\s*\n\s*", " ", _DIRECTIVE.sub("", text)).strip()
+
+
+def _code(piece: str) -> str:
+    """Blanks in place of strings and directives; digraphs as what they stand for."""
+    strings = blanked(piece)
+    lines = _DIRECTIVE.sub(lambda line: " " * len(line.group()), strings)
+    return lines.replace("<%", "{ ").replace("%>", "} ")
 
 
 class Unit:
@@ -34,23 +43,21 @@ class Unit:
     def __init__(self, text: str, path: str, headers: str):
         self.text, self.path = text, path
         self._edits: list[tuple[int, int, str]] = []
-        self._starts: list[int] = []
-        self._from: list[tuple[str, int]] = []  # of each piece: its file, the line of its beginning
-        pieces: list[str] = []
-        done, own = 0, True
-        for marker in [*_MARKER.finditer(text), None]:
-            end = marker.start() if marker else len(text)
-            piece = text[done:end]
-            pieces.append(blanked(piece) if own and piece.strip() else " " * len(piece))
-            if marker is None:
-                break
-            file = re.sub(r"\\(.)", r"\1", marker.group(2))
-            pieces.append(" " * len(marker.group()))
-            done = marker.end()
-            own = "3" not in marker.group(3).split() and not file.startswith((headers, "<"))
-            self._starts.append(done)
-            self._from.append((file, int(marker.group(1)) - 1))  # the newline behind the marker counts
-        self.code = "".join(pieces)
+        markers = list(_MARKER.finditer(text))
+        # Of each piece behind a marker: its beginning; its file, and the line of its beginning.
+        self._starts = [marker.end() for marker in markers]
+        self._from = [(re.sub(r"\\(.)", r"\1", m.group(2)), int(m.group(1)) - 1) for m in markers]  # a newline follows
+        ends = [*(marker.start() for marker in markers[1:]), len(text)]
+        pieces = list(zip(self._from, self._starts, ends, markers, strict=False))
+        system = {file for (file, _), _, _, marker in pieces if "3" in marker.group(3).split()}
+        # A folder given by -isystem may have kernels, too.
+        system -= {file for (file, _), start, end, _ in pieces if "__global__" in text[start:end]}
+        code = [_code(text[: markers[0].start()] if markers else text)]
+        for (file, _), start, end, marker in pieces:
+            piece = text[start:end]
+            own = piece.strip() and file not in system and not file.startswith((headers, "<"))
+            code += [" " * len(marker.group()), _code(piece) if own else " " * len(piece)]
+        self.code = "".join(code)
         self._opened, self._scopes = self._braces()
 
     def place(self, at: int) -> tuple[str, int]:
@@ -77,12 +84,12 @@ class Unit:
             else:
                 scope, linkage = stack[-1]
                 start = max(last, self.code.rfind(";", last, at) + 1)
-                head = _MARKER.sub("", self.text[start:at])
+                head = _ATTRIBUTE.sub(" ", _DIRECTIVE.sub("", self.text[start:at]))
                 if named := _NAMESPACE.search(head):
-                    names = tuple(n for n in named.group(1).replace("inline", " ").replace("::", " ").split())
-                    stack.append((scope + names, linkage))
-                elif _LINKAGE.search(head):
-                    stack.append((scope, '"C"' in head[-8:]))
+                    parts = [] if named.group(1) else re.sub(r"\binline\s+\w+", "", named.group(2)).split("::")
+                    stack.append((scope + tuple(name for part in parts if (name := part.strip())), linkage))
+                elif language := _LINKAGE.search(head):
+                    stack.append((scope, language.group(1) == "C"))
                 else:
                     stack.append(None)
             last = at + 1
