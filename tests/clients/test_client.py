@@ -75,6 +75,7 @@ def test_rows_programs_and_requirements_belong_together():
     tested_apart = {
         "msprobe",
         "msprof_analyze",
+        "onnx",
         "tb_profiler",
         "triton",
     }  # each a test_<family>.py: not programs that train
