@@ -81,6 +81,17 @@ def test_a_stub_whose_row_has_a_reason_says_it(acl):
     assert acl.message().endswith("none runs here; aclprofStart records the operators")
 
 
+LOADS = "aclrtBinaryLoad aclrtBinaryLoadFromFile aclrtBinaryLoadFromData aclopCreateKernel rtDevBinaryRegister"
+
+
+@pytest.mark.parametrize("name", LOADS.split())
+def test_a_device_binary_is_refused_by_that_name_with_what_to_do(acl, name):
+    assert getattr(Raw(name=f"lib{table()[name]['lib']}.so").library, name)() != 0
+    said = acl.message()
+    assert f"{name} (lib" in said and "a device binary (.o, .npubin, .bin) never runs here" in said
+    assert "compile the kernel's source with the software NPU's bisheng" in said
+
+
 def test_the_status_command_counts_every_symbol(capsys, monkeypatch):
     monkeypatch.setattr("sys.argv", ["status.py"])
     status.main()
