@@ -30,17 +30,35 @@ std::string called_function(const std::string& expression) {
   return expression;
 }
 
+// The kernel of the program's own that failed, in the software NPU's words: "… add failed on device 0: block 3: add.asc:28: Add: …".
+// Empty: another task, or another CANN's words.
+std::string_view own_kernel(std::string_view message) {
+  const size_t end = message.find(" failed on device ");
+  const size_t colon = message.find(": ", end);
+  if (end == message.npos || colon == message.npos) return "";
+  const std::string_view says = message.substr(colon + 2);
+  if (!says.starts_with("block ") && says.find(" blocks wait") == says.npos) return "";
+  const size_t space = message.rfind(' ', end - 1);
+  const size_t begin = space == message.npos ? 0 : space + 1;
+  return message.substr(begin, end - begin);
+}
+
 // What helps a program's author: the message itself speaks of CANN's functions.
-const char* remedy(int status) {
+std::string remedy(int status, std::string_view message) {
   const char* blocking = std::getenv("ASCEND_LAUNCH_BLOCKING");
   const bool waits = blocking && *blocking == '1';
   switch (status) {
     case ACL_ERROR_RT_AICORE_EXCEPTION:
     case ACL_ERROR_RT_VECTOR_CORE_EXCEPTION:
-    case ACL_ERROR_RT_AICPU_EXCEPTION:
+    case ACL_ERROR_RT_AICPU_EXCEPTION: {
+      if (const auto kernel = own_kernel(message); !kernel.empty())  // no operator's call, which could wait for it
+        return ". A kernel's error is told by the next call that reaches its stream, whose name stands first: "
+               "torch.npu.synchronize() behind the launch of " +
+               std::string(kernel) + ", or behind its graph's replay, raises it there";
       return waits ? ""
                    : ". The device failed after the operator's call had returned: ASCEND_LAUNCH_BLOCKING=1 makes the "
                      "call itself fail, at its line";
+    }
     case ACL_ERROR_RT_LOST_HEARTBEAT:
       return ". torch.npu.stop_device and restart_device make a device usable again";
     default:
@@ -53,7 +71,7 @@ std::string describe(int status, const std::string& symbol) {
   const char* stop = status == ACL_ERROR_RT_DEVICE_TASK_ABORT ? "npu: FORCE STOP: " : "npu: ";
   std::string text = stop + symbol + " failed (returned " + std::to_string(status) + " " + status_name(status) + ")";
   const std::string message = recent_message();
-  return (message.empty() ? text : text + ": " + message) + remedy(status);
+  return (message.empty() ? text : text + ": " + message) + remedy(status, message);
 }
 
 // The last texts of errors of devices.
