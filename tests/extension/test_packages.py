@@ -10,6 +10,7 @@ import pytest
 
 from tests import forked
 from tests.extension import build
+from tests.runtime.acl import library_folder
 
 CODE = """
 import os, torch
@@ -84,7 +85,77 @@ def test_a_library_that_cannot_be_loaded_is_left_out_with_its_reason(contract, p
     broken.write_text("no library")
     done = run(contract, ASCEND_CUSTOM_OPP_PATH=f"{tmp_path}:{packages}/two")
     assert done.stdout.strip() == "[6.0, 12.0]"
-    assert f"the custom operators of {broken} are left out: " in done.stderr and "file too short" in done.stderr
+    assert f"the operators of {broken} are left out: " in done.stderr and "file too short" in done.stderr
+
+
+def obstructed(place: Path, how: str) -> str:
+    """Makes it a file that is no library, and returns what is said of it."""
+    place.parent.mkdir(parents=True, exist_ok=True)
+    if how == "text":
+        place.write_text("no library")
+        return "file too short"
+    if how == "folder":
+        place.mkdir()
+        return "it is a folder, not a library"
+    if how == "pipe":
+        os.mkfifo(place)
+        return "it is no file that can be loaded"
+    place.symlink_to("nowhere.so")
+    return "it is a link to nowhere.so: No such file or directory"
+
+
+OBSTRUCTED = ("text", "folder", "pipe", "link")
+
+
+def warnings_of(done: subprocess.CompletedProcess, place: Path) -> list[str]:
+    return [line for line in done.stderr.splitlines() if f"the operators of {place} are left out: " in line]
+
+
+@pytest.mark.parametrize("how", OBSTRUCTED)
+@pytest.mark.parametrize("order", ["named", "vendor"])
+def test_a_package_that_is_no_library_is_left_out_with_one_warning(contract, packages, tmp_path, order, how):
+    place = tmp_path / "vendors" / "bad" / "op_api" / "lib" / "libcust_opapi.so"
+    said = obstructed(place, how)
+    (tmp_path / "vendors" / "two").symlink_to(packages / "two")
+    (tmp_path / "vendors" / "config.ini").write_text("load_priority=bad,two\n")
+    named = {"ASCEND_CUSTOM_OPP_PATH": f"{tmp_path}/vendors/bad:{packages}/two"}
+    done = run(contract, CODE * 2, **(named if order == "named" else {"ASCEND_OPP_PATH": str(tmp_path)}))
+    assert done.stdout.split("\n")[:2] == ["[6.0, 12.0]"] * 2, done.stderr
+    assert len(warned := warnings_of(done, place)) == 1 and said in warned[0]
+
+
+@pytest.fixture(scope="module")
+def toolkit(tmp_path_factory) -> Path:
+    """A root of libraries of its own, which are the software NPU's."""
+    lib = tmp_path_factory.mktemp("toolkit") / "lib64"
+    lib.mkdir()
+    for library in library_folder().glob("*.so*"):
+        (lib / library.name).symlink_to(library)
+    return lib.parent
+
+
+@pytest.mark.parametrize("how", OBSTRUCTED)
+@pytest.mark.parametrize("name", ["libopapi_added.so", "libcust_opapi.so", "libaclnn_math.so"])
+def test_a_library_beside_libopapi_is_left_out_with_one_warning(contract, packages, toolkit, name, how):
+    place = toolkit / "lib64" / name
+    said = obstructed(place, how)
+    try:
+        done = run(contract, CODE * 2, ANYCEND_CANN=str(toolkit), ASCEND_CUSTOM_OPP_PATH=str(packages / "two"))
+    finally:
+        place.rmdir() if how == "folder" else place.unlink()
+    assert done.stdout.split("\n")[:2] == ["[6.0, 12.0]"] * 2, done.stderr
+    assert len(warned := warnings_of(done, place)) == 1 and said in warned[0]
+
+
+def test_a_library_beside_libopapi_is_found_and_follows_the_packages(contract, packages, toolkit):
+    place = toolkit / "lib64" / "libopapi_added.so"
+    place.symlink_to(packages / "two" / "op_api" / "lib" / "libcust_opapi.so")
+    five = {"ASCEND_CUSTOM_OPP_PATH": str(packages / "five")}
+    try:
+        assert scaled(contract, ANYCEND_CANN=str(toolkit)) == "[6.0, 12.0]"
+        assert scaled(contract, ANYCEND_CANN=str(toolkit), **five) == "[15.0, 30.0]"
+    finally:
+        place.unlink()
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a file away")

@@ -21,36 +21,49 @@ struct Opapi {
   std::string description;
 };
 
-std::vector<std::string> neighbours(const std::string& directory) {
-  std::vector<std::string> names;
+// Of operators, beside libopapi.so: what somebody added, and what of CANN's own follows libopapi where a toolkit has it.
+struct Neighbours {
+  std::vector<std::string> before, behind;
+};
+
+constexpr const char* kSplit[] = {"libaclnn_ops_infer.so", "libaclnn_ops_train.so", "libaclnn_math.so",
+                                  "libaclnn_sparse.so",    "libaclnn_fft.so",       "libaclnn_rand.so"};
+
+Neighbours neighbours(const std::string& directory) {
+  Neighbours found;
   DIR* entries = opendir(directory.c_str());
-  if (!entries) return names;
+  if (!entries) return found;
   while (const dirent* entry = readdir(entries)) {
     const std::string name(entry->d_name);
-    const bool opapi = name.rfind("libopapi_", 0) == 0 || name == "libcust_opapi.so";
-    if (opapi && name.size() > 6 && name.substr(name.size() - 3) == ".so")
-      names.push_back(name.substr(3, name.size() - 6));
+    if (name == "libcust_opapi.so" || (name.starts_with("libopapi_") && name.ends_with(".so")))
+      found.before.push_back(directory + "/" + name);
   }
   closedir(entries);
-  std::sort(names.begin(), names.end());
-  return names;
+  std::sort(found.before.begin(), found.before.end());
+  for (const char* name : kSplit) found.behind.push_back(directory + "/" + name);
+  return found;
 }
 
-// What of CANN's own libraries follows libopapi, where a toolkit has it.
-constexpr const char* kSplit[] = {"aclnn_ops_infer", "aclnn_ops_train", "aclnn_math",
-                                  "aclnn_sparse",    "aclnn_fft",       "aclnn_rand"};
+// Null, and a warning unless nothing is there, where the library cannot be opened; `refusal` then says why.
+void* open_or_warn(const std::string& path, std::string refusal, std::string* why = nullptr) {
+  void* handle = refusal.empty() ? try_open_file(path, &refusal) : nullptr;
+  if (!handle && refusal != kNotThere) TORCH_WARN("npu: the operators of ", path, " are left out: ", refusal);
+  if (why) *why = refusal;
+  return handle;
+}
 
 void open_packages(Opapi& opapi) {
   for (const auto& path : package_libraries()) {
-    std::string reason = refusal_of(path);
-    void* handle = reason.empty() ? try_open_file(path, &reason) : nullptr;
-    if (handle) {
-      opapi.libraries.push_back(handle);
-    } else if (reason != "not there") {
-      TORCH_WARN("npu: the custom operators of ", path, " are left out: ", reason);
-    }
+    std::string reason;
+    void* const handle = open_or_warn(path, refusal_of(path), &reason);
+    if (handle) opapi.libraries.push_back(handle);
     opapi.packages += (opapi.packages.empty() ? "" : ", ") + path + (handle ? "" : " (" + reason + ")");
   }
+}
+
+void open_neighbours(Opapi& opapi, const std::vector<std::string>& paths) {
+  for (const auto& path : paths)
+    if (void* handle = open_or_warn(path, obstacle_at(path))) opapi.libraries.push_back(handle);
 }
 
 Opapi* load() {
@@ -59,18 +72,15 @@ Opapi* load() {
   std::string reason;
   void* const own = try_open_library("opapi", &reason);
   open_packages(*opapi);
-  for (const auto& name : neighbours(root().lib)) {
-    if (void* handle = try_open_library(name)) opapi->libraries.push_back(handle);
-  }
+  const Neighbours beside = neighbours(root().lib);
+  open_neighbours(*opapi, beside.before);
   if (own) {
     opapi->libraries.push_back(own);
     opapi->description = "libopapi.so in " + root().lib;
   } else {
     opapi->description = reason;
   }
-  for (const char* name : kSplit) {
-    if (void* handle = try_open_library(name)) opapi->libraries.push_back(handle);
-  }
+  open_neighbours(*opapi, beside.behind);
   if (!opapi->packages.empty()) opapi->description += " and in the packages " + opapi->packages;
   return opapi;
 }

@@ -3,9 +3,13 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <cstdlib>
+#include <cstring>
+#include <filesystem>
 #include <fstream>
 #include <sstream>
+#include <system_error>
 
 namespace cann {
 namespace {
@@ -52,9 +56,23 @@ std::vector<std::string> package_libraries() {
   return paths;
 }
 
-std::string refusal_of(const std::string& path) {
+std::string obstacle_at(const std::string& path) {
   struct stat info{};
-  if (stat(path.c_str(), &info) != 0 || !S_ISREG(info.st_mode)) return "not there";
+  if (stat(path.c_str(), &info) == 0) {
+    if (S_ISREG(info.st_mode)) return "";
+    return S_ISDIR(info.st_mode) ? "it is a folder, not a library" : "it is no file that can be loaded";
+  }
+  const int error = errno;
+  std::error_code none;
+  const auto target = std::filesystem::read_symlink(path, none);
+  if (!none) return "it is a link to " + target.string() + ": " + std::strerror(error);
+  return error == ENOENT || error == ENOTDIR ? kNotThere : std::strerror(error);
+}
+
+std::string refusal_of(const std::string& path) {
+  if (std::string obstacle = obstacle_at(path); !obstacle.empty()) return obstacle;
+  struct stat info{};
+  if (stat(path.c_str(), &info) != 0) return std::strerror(errno);
   if (info.st_uid != 0 && info.st_uid != geteuid()) return "it belongs to neither root nor this user: chown it";
   return "";
 }

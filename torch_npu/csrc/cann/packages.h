@@ -12,7 +12,12 @@ namespace cann {
 
 std::vector<std::string> package_libraries();
 
-// Empty if the file may be opened; else why not: it is not there, or belongs to neither root nor the user.
+constexpr const char* kNotThere = "not there";
+
+// Empty if a file is there; else why not: kNotThere, a link to nothing, a folder.
+std::string obstacle_at(const std::string& path);
+
+// The same of a package, whose file may belong to root or the user alone.
 std::string refusal_of(const std::string& path);
 
 }  // namespace cann
