@@ -134,8 +134,10 @@ def toolkit(tmp_path_factory) -> Path:
     return lib.parent
 
 
-@pytest.mark.parametrize("how", OBSTRUCTED)
-@pytest.mark.parametrize("name", ["libopapi_added.so", "libcust_opapi.so", "libaclnn_math.so"])
+BESIDE = [("libcust_opapi.so", "folder"), ("libaclnn_math.so", "text"), *(("libopapi_added.so", h) for h in OBSTRUCTED)]
+
+
+@pytest.mark.parametrize("name, how", BESIDE)
 def test_a_library_beside_libopapi_is_left_out_with_one_warning(contract, packages, toolkit, name, how):
     place = toolkit / "lib64" / name
     said = obstructed(place, how)
