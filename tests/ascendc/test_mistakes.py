@@ -63,7 +63,11 @@ MISTAKES = {
     38: f"SetValue: element -1 begins at byte -4 of {TBUF}: the index, or the tensor's offset, is negative",
     39: f"DataCopy: dst begins at byte -32 of {QUEUE}: the tensor's offset is negative",
     40: f"Add: dst needs 32 bytes from byte 4294967296 on, and {TBUF} has 4096",
+    41: "assert: which != 41 does not hold",
+    42: "assert: which != 42 does not hold: which is 42,\n or 0.5 0.5",
+    43: "assert: which != 43 does not hold: after",
 }
+LINE[43] = line_of("assert(which != 43")
 
 
 def error_of(compiled, which: int) -> str:

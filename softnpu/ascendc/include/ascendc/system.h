@@ -1,9 +1,11 @@
 // What a kernel asks of its core: which block it is, the mask register, the clock. Called by kernels. What it is not: order (sync.h).
 #pragma once
 
-#include <cassert>
 #include <cstdio>
+#include <cstdlib>
 #include <ctime>
+#include <string>
+#include <type_traits>
 
 #include "ascendc/global_tensor.h"
 
@@ -12,10 +14,49 @@
     if (!(condition)) ::AscendC::detail::fail(::AscendC::detail::Site::here(), "ASSERT", #condition " does not hold"); \
   } while (false)
 #define PRINTF printf
+#if defined(ASCENDC_DUMP) && ASCENDC_DUMP == 0  // as documented: without them
+#define ascendc_assert(condition, ...) static_cast<void>(0)
+#else
+#define ascendc_assert(condition, ...)                                                                            \
+  (static_cast<bool>(condition) ? static_cast<void>(0)                                                            \
+                                : ::AscendC::detail::assert_failed(::AscendC::detail::Site::here(), __FUNCTION__, \
+                                                                   #condition __VA_OPT__(, ) __VA_ARGS__))
+#endif
+#include "assert.h"
 
 namespace AscendC {
 
 using ::printf;
+
+namespace detail {
+
+// As printf takes it: half and bfloat16_t are no double of their own accord.
+template <class T>
+auto printed(T value) {
+  if constexpr (std::is_same_v<T, half> || std::is_same_v<T, bfloat16_t>)
+    return static_cast<double>(static_cast<float>(value));
+  else
+    return value;
+}
+
+// assert(...) and ascendc_assert(...): in a kernel the block's error, on the host's side what the C library does.
+[[noreturn]] inline void assert_failed(Site at, const char* function, const char* condition,
+                                       const std::string& text = "") {
+  const std::string said = text.empty() ? "" : ": " + text.substr(0, text.find_last_not_of(" \n") + 1);
+  if (t_core) fail(at, "assert", condition + (" does not hold" + said));
+  fprintf(stderr, "%s:%d: %s: Assertion `%s' failed%s\n", at.file, at.line, function, condition, said.c_str());
+  abort();
+}
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wformat-security"
+#pragma GCC diagnostic ignored "-Wformat-nonliteral"
+template <class... A>
+[[noreturn]] void assert_failed(Site at, const char* function, const char* condition, const char* text, A... given) {
+  assert_failed(at, function, condition, format(text, printed(given)...));
+}
+#pragma GCC diagnostic pop
+
+}  // namespace detail
 
 inline int64_t GetBlockIdx(ASCENDC_AT) { return detail::core(at, "GetBlockIdx").number(); }
 inline int64_t GetBlockNum(ASCENDC_AT) { return detail::core(at, "GetBlockNum").groups; }
