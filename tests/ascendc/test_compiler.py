@@ -116,7 +116,7 @@ def test_what_a_header_of_the_source_uses_is_refused_by_name(tmp_path):
     assert [line for line in done.stderr.splitlines() if line.startswith("bisheng")] == [sentence]
     (tmp_path / "inner.h").write_text('#include "catlass/arch/arch.hpp"\n')
     done = compile_text(tmp_path, HEAD + '#include "inner.h"\n')
-    assert 'bisheng: "catlass/arch/arch.hpp": refused, for tensor templates (catlass)' in done.stderr
+    assert 'inner.h:1: "catlass/arch/arch.hpp" is refused: it is for tensor templates (catlass)' in done.stderr
 
 
 def test_errors_of_the_compiler_have_the_sources_lines(tmp_path):

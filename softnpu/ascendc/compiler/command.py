@@ -22,7 +22,7 @@ import scratch
 import tiling
 from options import ARCHITECTURES, HELP, Line, OptionError
 from text import SourceError, blanked, read, write
-from unit import Unit, unmarked
+from unit import Unit
 
 CXX = ["-std=c++20", "-ffp-contract=off", "-Wno-unknown-pragmas"]
 # Constants of the source's own, which the C library has macros for; the chip's compiler has none of these.
@@ -76,10 +76,8 @@ class Source:
 
     def __init__(self, path: str, line: Line, compiler: Compiler, folder: Path):
         self.path, self.line, self.compiler, self.folder = path, line, compiler, folder
-        text = read(path)
-        refuse.includes(text, path)
-        head = "#define ASCENDC_SOURCE_HAS_CUBE\n" if kernels.has_cube(text) else ""
-        if limits := dict.fromkeys(_LIMIT.findall(blanked(text))):
+        head = ""
+        if limits := dict.fromkeys(_LIMIT.findall(blanked(read(path)))):
             head += '#include "kernel_operator.h"\n' + "".join(f"#undef {name}\n" for name in limits)
         self.before = folder / "before.h"  # what the source is compiled behind
         write(self.before, head)
@@ -100,21 +98,36 @@ class Source:
 
     def translated(self, *rules: str) -> Path:
         """What g++ compiles instead."""
-        unit = self.unit(*rules)
+        try:
+            unit = self.unit(*rules)
+        except Failed:
+            self.tell_those_that_wait()
+            raise
+        refuse.includes(unit)
         refuse.words(unit)
         found = kernels.find(unit)
+        unstated = kernels.EITHER if kernels.has_cube(unit) else kernels.UNSTATED
         for kernel in found:
-            kernel.stated = kernel.stated or self.line.cores()
+            kernel.stated = kernel.stated or self.line.cores() or unstated
         if self.line.headers is not None:
             Path(self.line.headers).mkdir(parents=True, exist_ok=True)
             for kernel in (k for k in found if k.linked):
                 write(Path(self.line.headers, f"aclrtlaunch_{kernel.name}.h"), kernel.header())
         kernels.launched(unit, found)
-        rewrite.launches(unit, found)
+        rewrite.launches(unit, found, unstated)
         # Objects of several sources keep their sources' names, since these have them, too.
         translated = self.folder / (Path(self.path).stem + ".ii")
         write(translated, unit.result())
         return translated
+
+    def tell_those_that_wait(self) -> None:
+        """Host code that is built beside the source, or after it, finds in the launch headers why they are none."""
+        why = re.search(r"^\S.*\berror: .*$", self.compiler.errors, re.MULTILINE)
+        if self.line.headers is None or why is None:
+            return
+        Path(self.line.headers).mkdir(parents=True, exist_ok=True)
+        for kernel in kernels.find(Unit(read(self.path), self.path, self.compiler.headers)):
+            write(Path(self.line.headers, f"aclrtlaunch_{kernel.name}.h"), f"#error {why.group()}\n")
 
     def rules(self, text: str) -> str:
         """Rules of make that g++ wrote: they depend on the tilings instead of on what stands before."""
@@ -147,6 +160,12 @@ def rules(line: Line, compiler: Compiler, folder: Path) -> None:
             write(to, source.rules(read(to)))
 
 
+def asked(line: Line, compiler: Compiler, folder: Path) -> None:
+    """What makes nothing is not rewritten."""
+    for source in sources(line, compiler, folder):
+        compiler.run(*compiler.flags, *line.passed, *source.given())
+
+
 def compiled(line: Line, compiler: Compiler, root: str, folder: Path) -> None:
     inputs: list[str] = []
     depends: dict[Path, str] = {}
@@ -158,7 +177,11 @@ def compiled(line: Line, compiler: Compiler, root: str, folder: Path) -> None:
             depends[to] = depends.get(to, "") + source.rules(read(made))
     if "-E" in line.passed and inputs:
         text, output = "".join(map(read, inputs)), line.values("-o")
-        text = unmarked(text) if "-P" in line.passed else text
+        if "-P" in line.passed:
+            bare = [a for a in line.passed if a in ("-C", "-CC")]
+            text = "".join(
+                compiler.run("-E", "-P", "-fpreprocessed", *bare, "-x", "c++", i, printed=True) for i in inputs
+            )
         write(output[-1], text) if output else out(text)
     else:
         command = [*compiler.flags, *inputs, *line.passed]
@@ -197,6 +220,8 @@ def main(arguments: list[str], root: str) -> int:
                 sys.stdout.flush()
             if line.sources and line.only_rules():
                 rules(line, compiler, folder)
+            elif line.sources and line.asks():
+                asked(line, compiler, folder)
             else:
                 compiled(line, compiler, root, folder)
         except Failed as failed:

@@ -31,7 +31,8 @@ _LAUNCH = re.compile(
 )
 _IN_SIMT = re.compile(r"(?:is not a member of|has not been declared in) [‘']AscendC::Simt[’']")
 _FOREIGN = re.compile(r"is not a member of [‘'](?!::|AscendC\b)|has not been declared in [‘'](?!::|AscendC\b)")
-_MISSING = re.compile(r"fatal error: ([^\s:]+): No such file")
+_MISSING = re.compile(r"^(\S[^\n]*?):(\d+):\d+: fatal error: ([^\s:]+): No such file", re.MULTILINE)
+_LAUNCHED = re.compile(r"(?:.*/)?aclrtlaunch_(\w+)\.h")
 _REFUSED = re.compile(r"^ASCENDC_REFUSED(?:_\w+)?\((\w+), (\"[^\"]*\"|\w+)\)", re.MULTILINE)
 _WHY = re.compile(r"^#define (ASCENDC_\w+) (\"[^\"]*\")", re.MULTILINE)
 _API = re.compile(r"[A-Z]|asc_|__")  # how names of AscendC begin; x and tmp are the kernel's own
@@ -70,10 +71,15 @@ def sentences(errors: str, headers: str, kernels: bool = True, architecture: int
     for name, why in (refuse.WORDS | refuse.INSIDE).items():
         if re.search(rf"\b{name}\b", said):
             reasons.setdefault(why, []).append(name)
-    for header in _MISSING.findall(plain):
-        for start, why in refuse.HEADERS.items():
-            if header.startswith(start):
-                reasons.setdefault(why, []).append(f'"{header}"')
+    missing: list[str] = []
+    for file, number, header in _MISSING.findall(plain):
+        if why := refuse.header(header):
+            missing.append(f'{file}:{number}: "{header}" is refused: it is for {why}')
+        elif kernel := _LAUNCHED.fullmatch(header):
+            missing.append(
+                f'{file}:{number}: "{header}" is written by bisheng --launch-headers=<folder> when the source of the '
+                f"kernel {kernel.group(1)} is compiled: compile that one before, and give -I<folder> {_PAGE}"
+            )
     told = {name for names in reasons.values() for name in names}
     absent: dict[str, list[str]] = {}
     elsewhere: list[str] = []
@@ -98,7 +104,7 @@ def sentences(errors: str, headers: str, kernels: bool = True, architecture: int
             absent.setdefault(refuse.ABSENT[name], []).append(name)
         elif "AscendC" in line or _API.match(name):
             unknown.append(name)
-    result = [
+    result = missing + [
         f"{file}:{line}: a launch (<<<>>>) is rewritten in AscendC sources alone, *.asc and what follows -x asc "
         f"{_PAGE}: give -x asc before the source"
         for file, line in dict(_LAUNCH.findall(plain)).items()

@@ -4,16 +4,20 @@ extern "C": aclrtlaunch_k, right behind it, so that what its types mean there co
 
 from __future__ import annotations
 
+import itertools
 import re
 from dataclasses import dataclass
 
-from text import blanked, closing, split
+from text import closing, commas, split
 from unit import Scope, Unit, plain
 
 # KernelMetaType of macros.h, without that of chips whose cores are both in one.
 KERNEL_TYPES = ("KERNEL_TYPE_AIV_ONLY", "KERNEL_TYPE_AIC_ONLY", "KERNEL_TYPE_MIX_AIV_1_0", "KERNEL_TYPE_MIX_AIC_1_0",
                 "KERNEL_TYPE_MIX_AIC_1_1", "KERNEL_TYPE_MIX_AIC_1_2")  # fmt: skip
 UNSTATED = "::AscendC::detail::kUnstated"
+EITHER = (
+    "::AscendC::detail::kEither"  # the same in a source that uses the cube: the kernel may mean both kinds of cores
+)
 # Words that macros.h leaves for this file (ASCENDC_WORDS); the compiler does not see them.
 _WORD = re.compile(r"\b(?:__global__|__cube__|__vector__|__mix__\s*\([^()]*\))")
 _ATTRIBUTES = {
@@ -26,10 +30,12 @@ _ATTRIBUTES = {
 _STATES = re.compile(r"::AscendC::detail::state_type\s*\(\s*(\w+)\s*,")  # KERNEL_TASK_TYPE_DEFAULT
 _REGISTERS = re.compile(r"::AscendC::detail::regist_matmul\b")  # REGIST_MATMUL_OBJ
 _CUBE = re.compile(r"\b(?:Mmad|LoadData|Fixpipe|REGIST_MATMUL_OBJ|MatmulType)\b")
+_TEMPLATE = re.compile(r"\btemplate\s*<")
+_DEFAULT = re.compile(r"(?<![=!<>])=(?!=)")
 _GLOBAL = re.compile(r"\b__global__\b")
 _TOKEN = re.compile(r"\s*([A-Za-z_]\w*|[^\s\w])")
 _BEHIND = re.compile(r"(?:\s|\bnoexcept\b(?:\s*\([^()]*\))?|->\s*[\w:]+|\[\[.*?\]\])*")
-_LINKED = re.compile(r'\bextern\s+"C"')
+_LINKED = re.compile(r'\bextern\s+("C")')
 # Functions of the C library's that a kernel may be called like: extern "C" twice does not compile, two overloads do.
 _C_LIBRARY = frozenset(
     "abs acos acosh asin asinh atan atanh cbrt ceil cos cosh div erf erfc exp exp2 expm1 fabs floor fma fmax fmin fmod "
@@ -49,7 +55,14 @@ class Kernel:
     linked: bool  # extern "C"
     types: list[str]  # of its parameters, as the kernel has them
     names: list[str]
-    stated: str | None = None  # a KernelMetaType, or None where the kernel says nothing
+    stated: str = ""  # a KernelMetaType, where the kernel says it
+    specialized: str | None = None  # the name with its arguments, of a template's specialisation: k<int>
+    wanted: int = 0  # template arguments without a default
+    more: bool = False  # a parameter has a default argument, or there are any number of template arguments
+
+    def open(self, given: int) -> bool:
+        """A launch with so many template arguments leaves it to the call's arguments which function is meant."""
+        return self.more or given < self.wanted
 
     def host_types(self) -> list[str]:
         """Global memory, and a kernel has no other pointers, is a void* on the host's side."""
@@ -76,12 +89,13 @@ class Kernel:
         return (
             f' extern "C" __attribute__((weak, visibility("default"))) uint32_t aclrtlaunch_{self.name}'
             f"(uint32_t ascendc_blocks, void* ascendc_stream{parameters}) {{ return ::AscendC::detail::launch("
-            f'"{self.name}", {self.stated or UNSTATED}, ascendc_blocks, ascendc_stream, {self.name}{given}); }}'
+            f'"{self.name}", {self.stated}, ascendc_blocks, ascendc_stream, {self.name}{given}); }}'
         )
 
 
-def has_cube(source: str) -> bool:
-    return _CUBE.search(blanked(source)) is not None
+def has_cube(unit: Unit) -> bool:
+    """The source itself has, as it is compiled; headers of its own may have what it does not use."""
+    return any(unit.place(word.start())[0] == unit.path for word in _CUBE.finditer(unit.code))
 
 
 def find(unit: Unit) -> list[Kernel]:
@@ -89,8 +103,9 @@ def find(unit: Unit) -> list[Kernel]:
     return [kernel for word in _GLOBAL.finditer(unit.code) if (kernel := _kernel(unit, word.start()))]
 
 
-def _named(code: str, at: int) -> re.Match | None:
-    """The function's name, which ( follows; attributes are passed over."""
+def _named(code: str, at: int) -> tuple[re.Match, int] | None:
+    """The function's name, and the place of the ( that follows it or its template arguments. Attributes are passed
+    over."""
     while token := _TOKEN.match(code, at):
         word, at = token.group(1), token.end()
         if word in ";={}":
@@ -100,20 +115,38 @@ def _named(code: str, at: int) -> re.Match | None:
             if at == 0:
                 return None
             continue
-        opening = _TOKEN.match(code, at)
+        behind = _specialized(code, at)
+        opening = _TOKEN.match(code, behind)
         if opening and opening.group(1) == "(" and word[0].isidentifier():
-            if word not in ("__attribute__", "__mix__", "alignas", "decltype"):
-                return token
+            if word not in ("__attribute__", "__mix__", "alignas", "decltype", "noexcept", "requires"):
+                return token, opening.start(1)
+        at = behind
     return None
+
+
+def _specialized(code: str, at: int) -> int:
+    """Behind the template arguments that begin at `at`, or `at` where there are none."""
+    opening = _TOKEN.match(code, at)
+    if opening is None or opening.group(1) != "<":
+        return at
+    depth = inner = 0
+    for i in range(opening.start(1), len(code)):
+        c = code[i]
+        inner += (c in "([{") - (c in ")]}")
+        depth += ((c == "<") - (c == ">")) * (inner == 0)
+        if depth == 0:
+            return i + 1
+        if c == ";" or inner < 0:
+            break
+    return at
 
 
 def _kernel(unit: Unit, word: int) -> Kernel | None:
     code = unit.code
-    named = _named(code, word)
+    named, opening = _named(code, word) or (None, 0)
     if named is None:
         return None
     begin = max(code.rfind(c, 0, word) for c in ";{}") + 1
-    opening = code.index("(", named.end())
     end = closing(code, opening)
     body = _BEHIND.match(code, end + 1).end() if end > 0 else len(code)
     if not code.startswith("{", body):
@@ -128,11 +161,23 @@ def _kernel(unit: Unit, word: int) -> Kernel | None:
             kernel.stated = kind
     if said := _STATES.search(code, body, behind):
         kernel.stated = said.group(1)
-    elif _REGISTERS.search(code, body, behind) and kernel.stated is None:
+    elif _REGISTERS.search(code, body, behind) and not kernel.stated:
         kernel.stated = "KERNEL_TYPE_MIX_AIC_1_2"  # as the vendor's compiler decides
+    if template := _TEMPLATE.search(code, begin, word):
+        behind = _specialized(code, template.end() - 1)
+        names = [code[i:j] for i, j in itertools.pairwise(_between(code, template.end(), behind - 1))]
+        kernel.wanted = sum("=" not in name for name in names if name.strip())
+        kernel.more = any("..." in name for name in names)
+        if not "".join(names).strip():
+            kernel.specialized = plain(unit.text[named.start(1) : opening])
+    kernel.more = kernel.more or _DEFAULT.search(code, opening, end) is not None
     if linked:
         _parameters(kernel, unit, opening, end)
     return kernel
+
+
+def _between(code: str, start: int, end: int) -> list[int]:
+    return [start, *commas(code, start, end), end]
 
 
 def _parameters(kernel: Kernel, unit: Unit, opening: int, end: int) -> None:
@@ -151,14 +196,18 @@ def _parameters(kernel: Kernel, unit: Unit, opening: int, end: int) -> None:
 
 
 def launched(unit: Unit, found: list[Kernel]) -> None:
-    """With aclrtlaunch_k behind each kernel k that is extern "C", and without the words that are no C++."""
-    for kernel in found:
+    """With aclrtlaunch_k behind each kernel k that is extern "C", the type of a specialisation behind it, and without
+    the words that are no C++."""
+    for number, kernel in enumerate(found):
+        if kernel.specialized and kernel.stated and unit.namespaced(kernel.begin):
+            said = f"{kernel.specialized}, {kernel.stated}"
+            unit.replace(kernel.end, kernel.end, f" static const ::AscendC::detail::Typed ascendc_{number}({said});")
         if not kernel.linked:
             continue
         unit.replace(kernel.end, kernel.end, kernel.definition())
         if kernel.name in _C_LIBRARY:
             said = _LINKED.search(unit.text, kernel.begin, kernel.end)
-            at = said.span() if said else (kernel.begin, kernel.begin)
-            unit.replace(*at, 'extern "C++"' if said else ' extern "C++" ')
+            at = said.span(1) if said else (kernel.begin, kernel.begin)
+            unit.replace(*at, '"C++"' if said else ' extern "C++" ')
     for word in _WORD.finditer(unit.code):
-        unit.replace(word.start(), word.end(), "")
+        unit.replace(word.start(), word.end(), "\n" * word.group().count("\n"))

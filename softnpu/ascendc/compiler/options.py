@@ -58,6 +58,25 @@ REFUSED = {
     "-lib": "libraries of kernels are shared ones, or objects: -c and ar, or ascendc_library(<target> STATIC ...)",
 }
 REFUSED["--cce-build-static-lib"] = REFUSED["-lib"]
+LONG = {  # what GCC has two names for: the value follows, or stands behind an =
+    "--assemble": "-S",
+    "--comments": "-C",
+    "--compile": "-c",
+    "--define-macro": "-D",
+    "--dependencies": "-M",
+    "--imacros": "-imacros",
+    "--include": "-include",
+    "--include-directory": "-I",
+    "--language": "-x",
+    "--no-line-commands": "-P",
+    "--output": "-o",
+    "--preprocess": "-E",
+    "--shared": "-shared",
+    "--undefine-macro": "-U",
+    "--user-dependencies": "-MM",
+    "--write-dependencies": "-MD",
+    "--write-user-dependencies": "-MMD",
+}
 _OLDER = re.compile(r"(?:c|gnu)\+\+(?:98|03|0x|11|1y|14|1z|17)")
 _KEY = re.compile(r"(?:\d+|0[xX][0-9a-fA-F]+)[uUlL]*|::AscendC::[\w:().]+")
 _TAKES_VALUE = {
@@ -82,6 +101,14 @@ _TAKES_VALUE = {
     "-Xassembler",
     "-aux-info",
     "-wrapper",
+    "-A",
+    "-e",
+    "-iwithprefix",
+    "-iwithprefixbefore",
+    "--sysroot",
+    "-dumpbase",
+    "-dumpbase-ext",
+    "-dumpdir",
     "-MF",
     "-MT",
     "-MQ",
@@ -89,6 +116,10 @@ _TAKES_VALUE = {
     "-l",
 }
 _INCLUDES = (
+    "-A",
+    "-iwithprefix",
+    "-iwithprefixbefore",
+    "--sysroot",
     "--param",
     "-B",
     "-isysroot",
@@ -119,7 +150,9 @@ _LATER = (
     "-fsyntax-only",
     "-save-temps",
 )
-_ASKS = ("--help", "--version", "--target-help", "-v", "-dump", "-print", "--print", "-###")
+_WITH_TEXT = ("-C", "-CC", "-dD", "-dI", "-dN", "-dU")  # of -E: what it leaves beside the code
+_ALONE = ("--help", "--version", "--target-help", "-dumpm", "-dumpv", "-dumpf", "-dumps", "-print", "--print", "-###")
+_ASKS = (*_ALONE, "-v")
 
 
 class OptionError(Exception):
@@ -133,7 +166,8 @@ def expanded(arguments: list[str]) -> list[str]:
         if a.startswith("@") and Path(a[1:]).is_file():
             result += expanded(shlex.split(Path(a[1:]).read_text(encoding="utf-8", errors="surrogateescape")))
         else:
-            result.append(a)
+            name, joined, value = a.partition("=")
+            result += [LONG.get(name, name), value] if joined and name in LONG else [LONG.get(a, a)]
     return result
 
 
@@ -174,7 +208,7 @@ class Line:
                 raise OptionError(f"{a}: {REFUSED[name]}")
             elif a == "-x":
                 language = self._language(next(rest, ""))
-            elif a in ("-xasc", "-xcce", "-xaicpu"):
+            elif a.startswith("-x"):
                 language = self._language(a[2:])
             elif a == "--cce-aicore-lang":  # the vendor's other way to say -x cce
                 language = "cce"
@@ -189,6 +223,7 @@ class Line:
             elif a in ("--sanitizer", "-forward-options-to-host-compiler") or a.startswith("--cce-"):
                 continue
             elif name in ("-std", "--std"):
+                value = value if joined else self._value(a, rest)
                 if not _OLDER.fullmatch(value):  # the headers need C++20
                     self.passed.append(f"-std={value}")
             elif a in _TAKES_VALUE:
@@ -243,6 +278,8 @@ class Line:
             )
         if language not in ("asc", "cce"):
             self.passed += ["-x", language]
+        elif "-x" in self.passed:  # what is no source follows
+            self.passed += ["-x", "none"]
         return language
 
     @staticmethod
@@ -271,6 +308,10 @@ class Line:
     def only_rules(self) -> bool:
         """Rules of make are all that is asked for."""
         return bool({"-M", "-MM"} & set(self.passed))
+
+    def asks(self) -> bool:
+        """Nothing is compiled: the compiler tells of itself, of what it would do, or (-E -dM) of macros."""
+        return {"-E", "-dM"} <= set(self.passed) or any(a.startswith(_ALONE) for a in self.passed)
 
     def rules(self, source: str) -> Path | None:
         """The file for a source's rules of make (-MF, or beside the output); none if they are printed."""
@@ -303,6 +344,8 @@ class Line:
             if a in _TAKES_VALUE or a == "-x":
                 value = next(rest, "")
                 result += [a, value] if a in _INCLUDES else []
+            elif "-E" in self.passed and a in _WITH_TEXT:
+                result.append(a)
             elif a.startswith("-") and a != "-" and not a.startswith(_LATER):
                 result.append(a)
         return result

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 
-from text import SourceError, blanked, line_of
+from text import SourceError, read
 from unit import Unit
 
 _SIMT = "SIMT functions on numbers of 16 and 8 bits"
@@ -108,16 +108,27 @@ HEADERS = {
 }
 
 _WORD = re.compile(r"\b(?:" + "|".join(map(re.escape, WORDS)) + r")\b")
-_INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*[<"]([^>"]+)[>"]', re.MULTILINE)
+_INCLUDE = re.compile(r'[ \t]*#[ \t]*include[ \t]*[<"]([^>"]+)[>"]')
 
 
-def includes(source: str, path: str) -> None:
-    for match in _INCLUDE.finditer(blanked(source, strings=False)):
-        for beginning, why in HEADERS.items():
-            if match.group(1).startswith(beginning) or match.group(1).endswith("/" + beginning):
-                raise SourceError(
-                    path, line_of(source, match.start(1)), f'"{match.group(1)}" is refused: it is for {why}'
-                )
+def header(name: str) -> str | None:
+    """Why a header is refused, if it is."""
+    for beginning, why in HEADERS.items():
+        if name.startswith(beginning) or name.endswith("/" + beginning):
+            return why
+    return None
+
+
+def includes(unit: Unit) -> None:
+    """In the source itself. Those that are there: of what is missing the compiler's error is explained."""
+    lines = unit.includes()
+    if not lines:
+        return
+    source = read(unit.path).split("\n")
+    for line in lines:
+        named = _INCLUDE.match(source[line - 1]) if line <= len(source) else None
+        if named and (why := header(named.group(1))):
+            raise SourceError(unit.path, line, f'"{named.group(1)}" is refused: it is for {why}')
 
 
 def words(unit: Unit) -> None:

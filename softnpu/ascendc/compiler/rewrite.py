@@ -1,5 +1,5 @@
-"""k<<<blocks, l2ctrl, stream>>>(args) becomes C++: ::AscendC::detail::Launch{"k", blocks, l2ctrl, stream}(k)(args);
-a kernel that states its type (kernels.py) has it there, too.
+"""k<<<blocks, l2ctrl, stream>>>(args) becomes ::AscendC::detail::Launch{"k", type}(k)(blocks, l2ctrl, stream)(args),
+with the type of the kernels of that name (kernels.py). Each piece stays on its line.
 
 What it is not: a check of the arguments; the compiler sees the call.
 """
@@ -9,34 +9,71 @@ from __future__ import annotations
 import re
 
 from kernels import Kernel
-from text import split
+from text import commas
 from unit import Scope, Unit, plain
 
 _OPENS = re.compile(r"<<\s?<(?!<)")  # the preprocessor may put a blank between tokens of a macro
 _CLOSES = re.compile(r">>\s?>")
-_NAME = re.compile(r"(?:(?:::\s*)?[A-Za-z_]\w*(?:\s*::\s*[A-Za-z_]\w*)*)\s*$")
+_CALL = re.compile(r"\s*\(")
+_WORD = re.compile(r"\w+$")
+_JOINED = re.compile(r"(?:::|\.|->)(?:\s*template\b)?\s*$")  # what a name goes on with, to the left
+_STATEMENTS = frozenset("return co_return co_yield else do case throw and or not if while for switch goto".split())
+_LINE = re.compile(r"^(?![ \t]*#).+$", re.MULTILINE)  # one that is no marker
 _OPERATOR = re.compile(r"\boperator\s*$")
-_LONG = 300  # characters of a kernel's name
 _FAR = 4096  # characters of a launch, or of what it calls, that are looked at
+_NO_LAUNCH = "<<< begins a launch that has no kernel before it, or no >>> after it"
+
+
+def _behind_blanks(code: str, end: int) -> int:
+    while end > 0 and code[end - 1].isspace():
+        end -= 1
+    return end
+
+
+def _opening(code: str, end: int, closes: str, opens: str) -> int:
+    """The place of the bracket that the one before `end` closes, or -1. Between < and > others are matched, too."""
+    depth = inner = 0
+    for i in range(end - 1, max(-1, end - _FAR), -1):
+        c = code[i]
+        if closes == ">":
+            inner += (c in ")]}") - (c in "([{")
+        if inner == 0:
+            depth += (c in closes) - (c in opens)
+            if depth == 0:
+                return i
+    return -1
 
 
 def _callee(code: str, end: int) -> int:
-    """Where the expression before `end` begins: a::b::k<...>."""
-    i, least = end, max(0, end - _FAR)
-    while i > least and code[i - 1].isspace():
-        i -= 1
-    if i and code[i - 1] == ">":
-        angle, depth = 0, 0
-        while i > least:
-            i -= 1
-            depth += {")": 1, "]": 1, "}": 1, "(": -1, "[": -1, "{": -1}.get(code[i], 0)
-            if depth == 0:
-                angle += {">": 1, "<": -1}.get(code[i], 0)
-                if angle == 0:
-                    break
-    least = max(0, i - _LONG)
-    name = _NAME.search(code[least:i])
-    return least + name.start() if name else -1
+    """Where the expression before `end` begins: a::b<c>::k<...>, p->k, (k), table[i]; or -1."""
+    begin, at = -1, _behind_blanks(code, end)
+    while at > 0:
+        if code[at - 1] in ")]":
+            at = begin = _opening(code, at, ")]}", "([{")
+            at = _behind_blanks(code, at)
+            word = _WORD.search(code, max(0, at - _FAR), at)
+            if at <= 0 or code[at - 1] not in ")]>" and (word is None or word.group() in _STATEMENTS):
+                return begin
+            continue
+        angle = code[at - 1] == ">" and code[at - 2 : at] != "->"
+        name_end = _behind_blanks(code, _opening(code, at, ">", "<") if angle else at)
+        word = _WORD.search(code, max(0, name_end - _FAR), name_end)
+        if word is None or word.group()[0].isdigit():
+            return begin
+        begin = word.start()
+        joined = _JOINED.search(code, max(0, begin - _FAR), begin)
+        if joined is None:
+            return begin
+        at = _behind_blanks(code, joined.start())
+        if code.startswith("::", joined.start()) and not _outer(code, at):
+            return joined.start()
+    return begin
+
+
+def _outer(code: str, end: int) -> bool:
+    """What stands before :: is what it goes on from, and no word of a statement."""
+    word = _WORD.search(code, max(0, end - _FAR), end)
+    return code[end - 1 : end] == ">" if word is None else word.group() not in _STATEMENTS
 
 
 def _ends(code: str, at: int) -> list[int]:
@@ -52,17 +89,17 @@ def _ends(code: str, at: int) -> list[int]:
     return found
 
 
-def _arguments(unit: Unit, start: int, at: int) -> tuple[list[str], int]:
-    """Blocks, l2ctrl and stream; and where >>> begins. < and > are brackets of a template, or else they are signs."""
+def _end(unit: Unit, start: int, at: int) -> int:
+    """Where >>> begins. < and > are brackets of a template, or else they are signs."""
     ends, counts = _ends(unit.code, at), []
     for angles in (True, False):
         for end in ends:
-            given = split(unit.code[at:end], unit.text[at:end], angles)
-            if len(given) == 3:
-                return [plain(g) for g in given], end
-            counts.append(len(given))
+            count = len(commas(unit.code, at, end, angles)) + 1 if unit.code[at:end].strip() else 0
+            if count == 3:
+                return end
+            counts.append(count)
     if not ends:
-        raise unit.error(start, "<<< begins a launch that has no kernel before it, or no >>> after it")
+        raise unit.error(start, _NO_LAUNCH)
     raise unit.error(
         start,
         f"a launch is k<<<blocks, l2ctrl, stream>>>(...), and this one has {counts[0]} arguments; "
@@ -70,38 +107,53 @@ def _arguments(unit: Unit, start: int, at: int) -> tuple[list[str], int]:
     )
 
 
-def _types(name: str, scope: Scope, found: list[Kernel]) -> set[str | None]:
-    """Of the kernels that `name` may mean in a scope."""
+def _given(code: str, start: int, end: int) -> int:
+    """How many template arguments a callee has."""
+    end = _behind_blanks(code, end)
+    if code[end - 1] != ">" or (at := _opening(code, end, ">", "<")) < start or not code[at + 1 : end - 1].strip():
+        return 0
+    return len(commas(code, at + 1, end - 1)) + 1
+
+
+def _meant(name: str, scope: Scope, found: list[Kernel]) -> list[Kernel]:
+    """Kernels that `name` may mean in a scope."""
     parts = tuple(name.split("::"))
     known = [k for k in found if k.name == parts[-1]]
     for inner in range(len(scope), -1, -1):
         if here := [k for k in known if (*k.scope, k.name) == scope[:inner] + parts]:
-            return {k.stated for k in here}
-    return {k.stated for k in known}
+            return here
+    return known
 
 
-def launches(unit: Unit, found: list[Kernel]) -> None:
-    code, done = unit.code, 0
+def launches(unit: Unit, found: list[Kernel], unstated: str) -> None:
+    """`unstated`: the type of kernels that are not among those found."""
+    code = unit.code
     for match in _OPENS.finditer(code):
         at = match.start()
-        if at < done or _OPERATOR.search(code[max(0, at - 32) : at]):
+        if _OPERATOR.search(code[max(0, at - 32) : at]):
             continue
         start = _callee(code, at)
-        if start < done:
-            raise unit.error(at, "<<< begins a launch that has no kernel before it, or no >>> after it")
-        (blocks, l2ctrl, stream), end = _arguments(unit, at, match.end())
+        if start < 0:
+            raise unit.error(at, _NO_LAUNCH)
+        end = _end(unit, at, match.end())
         done = _CLOSES.match(code, end).end()
-        if not re.compile(r"\s*\(").match(code, done):
+        if not _CALL.match(code, done):
             raise unit.error(at, "the kernel's arguments are missing after >>>")
         kernel = plain(unit.text[start:at])
         name = re.sub(r"<.*", "", kernel).replace(" ", "").removeprefix("::")
-        types = _types(name, unit.scope(at)[0], found)
+        meant = _meant(name, unit.scope(at)[0], found)
+        types = {k.stated for k in meant if not k.specialized}
         if len(types) > 1:
             raise unit.error(
                 at, f"{name}: kernels of this name run on different cores; say of which namespace, as in one::{name}"
             )
-        launch = f'::AscendC::detail::Launch{{"{name.split("::")[-1]}", static_cast<uint32_t>({blocks}), '
-        launch += f"{l2ctrl}, {stream}"
-        if stated := types.pop() if types else None:
-            launch += f", {stated}"
-        unit.replace(start, done, f" {launch}}}({kernel})")
+        stated = types.pop() if types else unstated
+        last = re.sub(r"\W+", "_", name.split("::")[-1])
+        unit.replace(start, start, f'::AscendC::detail::Launch{{"{last}", {stated}}}(')
+        given = _given(code, start, at)
+        if len({k.begin for k in meant if not k.specialized}) > 1 or any(k.open(given) for k in meant):
+            whole = f"[](auto ascendc_l) requires requires {{ ascendc_l({kernel}); }} {{ return ascendc_l({kernel}); }}"
+            called = f"[](auto... ascendc_a) {{ {kernel}(ascendc_a...); }}"
+            unit.replace(start, at, f"{whole}, {called}" + _LINE.sub("", unit.text[start:at]))
+        unit.replace(at, match.end(), ")(")
+        unit.replace(end, done, ")")

@@ -5,12 +5,13 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-# A raw string, a string, a character, a comment of either kind.
-_DARK = re.compile(
-    r'R"(?P<tag>[^()\\\s]{0,16})\(.*?\)(?P=tag)"|"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])*\'|//[^\n]*|/\*.*?\*/',
+# A raw string, a string, a character, a comment of either kind; a number whose digits are separated, which is code.
+DARK = re.compile(
+    r'(?<![A-Za-z0-9_])(?:u8|[uUL])?R"(?P<tag>[^()\\\s]{0,16})\(.*?\)(?P=tag)"'
+    r'|"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])*\'|//[^\n]*|/\*.*?\*/'
+    r"|(?<![\w.])[0-9][\w.]*(?:'[0-9a-zA-Z][\w.]*)+",
     re.DOTALL,
 )
-_SEPARATED = re.compile(r"(?<![\w.])[0-9][\w.]*(?:'[0-9a-zA-Z]+)+")
 _OPEN, _CLOSE = "([{", ")]}"
 _BRACKET = re.compile(r"[()\[\]{}]")
 
@@ -34,17 +35,14 @@ def write(path: str | Path, text: str) -> None:
     Path(path).write_bytes(text.encode("utf-8", "surrogateescape"))
 
 
-def blanked(source: str, strings: bool = True) -> str:
-    """The source with comments (and strings) turned into blanks, each character in its place."""
+def blanked(source: str) -> str:
+    """The source with comments and strings turned into blanks, each character in its place."""
 
     def blank(match: re.Match) -> str:
         text = match.group()
-        if not strings and text[0] not in "/":
-            return text
-        return re.sub(r"[^\n]", " ", text)
+        return text.replace("'", "0") if text[0].isdigit() else re.sub(r"[^\n]", " ", text)
 
-    # A digit separator (1'000) is no character.
-    return _DARK.sub(blank, _SEPARATED.sub(lambda number: number.group().replace("'", "0"), source))
+    return DARK.sub(blank, source)
 
 
 def line_of(source: str, at: int) -> int:
@@ -61,10 +59,11 @@ def closing(code: str, at: int) -> int:
     return -1
 
 
-def split(code: str, source: str, angles: bool = True) -> list[str]:
-    """Parts of `source` between the commas of `code` that stand in no brackets; `angles`: nor between < and >."""
-    parts, depth, angle, start = [], 0, 0, 0
-    for i, c in enumerate(code):
+def commas(code: str, start: int, end: int, angles: bool = True) -> list[int]:
+    """Those between `start` and `end` that stand in no brackets; `angles`: nor between < and >."""
+    found, depth, angle = [], 0, 0
+    for i in range(start, end):
+        c = code[i]
         if c in _OPEN:
             depth += 1
         elif c in _CLOSE:
@@ -74,7 +73,12 @@ def split(code: str, source: str, angles: bool = True) -> list[str]:
         elif c == ">" and angle and depth == 0 and code[i - 1 : i] != "-":
             angle -= 1
         elif c == "," and depth == 0 and angle == 0:
-            parts.append(source[start:i].strip())
-            start = i + 1
-    last = source[start:].strip()
-    return [*parts, last] if last or parts else []
+            found.append(i)
+    return found
+
+
+def split(code: str, source: str) -> list[str]:
+    """Parts of `source` between such commas of `code`."""
+    starts = [0, *(at + 1 for at in commas(code, 0, len(code)))]
+    parts = [source[start : end - 1].strip() for start, end in zip(starts, [*starts[1:], len(code) + 1], strict=True)]
+    return parts if parts[-1] else parts[:-1]

@@ -8,12 +8,15 @@ from __future__ import annotations
 
 import bisect
 import re
+from collections.abc import Iterator
 
-from text import SourceError, blanked
+from text import DARK, SourceError, blanked
 
 _MARKER = re.compile(r'^# (\d+) "((?:[^"\\]|\\.)*)"([ \d]*)$', re.MULTILINE)
 _BRACE = re.compile(r"[{}]")
 _DIRECTIVE = re.compile(r"^[ \t]*#.*$", re.MULTILINE)  # pragmas, and with -g3 #define
+_DIGRAPH = re.compile(r"<%|%>|<:(?!:[^:>])|:>")
+_BRACKETS = {"<%": "{ ", "%>": "} ", "<:": "[ ", ":>": "] "}
 _NAMESPACE = re.compile(r"(\binline\s+)?\bnamespace\b([\w:\s]*)$")
 _ATTRIBUTE = re.compile(r"\[\[.*?\]\]|\b__attribute__\s*\(\((?:[^()]|\([^()]*\))*\)\)", re.DOTALL)
 _LINKAGE = re.compile(r'\bextern\s+"(C|C\+\+)"\s*$')
@@ -21,8 +24,20 @@ _LINKAGE = re.compile(r'\bextern\s+"(C|C\+\+)"\s*$')
 Scope = tuple[str, ...]  # the namespaces' names from outside to inside; anonymous and inline ones are not counted
 
 
-def unmarked(text: str) -> str:
-    return re.sub(r"\n\s*\n", "\n", _MARKER.sub("", text))
+def markers(text: str) -> Iterator[re.Match]:
+    """Line markers, but for lines of a raw string or of a comment that look like one."""
+    start = dark = 0  # behind the last marker; behind a string or comment that goes on there
+    for marker in _MARKER.finditer(text):
+        if marker.start() < dark:
+            continue
+        if 'R"' in text[start : marker.start()] or "/*" in text[start : marker.start()]:
+            for token in DARK.finditer(text, max(start, dark)):
+                if token.start() >= marker.start():
+                    break
+                dark = token.end()
+        if marker.start() >= dark:
+            start = marker.end()
+            yield marker
 
 
 def plain(text: str) -> str:
@@ -34,7 +49,7 @@ def _code(piece: str) -> str:
     """Blanks in place of strings and directives; digraphs as what they stand for."""
     strings = blanked(piece)
     lines = _DIRECTIVE.sub(lambda line: " " * len(line.group()), strings)
-    return lines.replace("<%", "{ ").replace("%>", "} ")
+    return _DIGRAPH.sub(lambda digraph: _BRACKETS[digraph.group()], lines)
 
 
 class Unit:
@@ -43,16 +58,18 @@ class Unit:
     def __init__(self, text: str, path: str, headers: str):
         self.text, self.path = text, path
         self._edits: list[tuple[int, int, str]] = []
-        markers = list(_MARKER.finditer(text))
+        found = list(markers(text))
         # Of each piece behind a marker: its beginning; its file, and the line of its beginning.
-        self._starts = [marker.end() for marker in markers]
-        self._from = [(re.sub(r"\\(.)", r"\1", m.group(2)), int(m.group(1)) - 1) for m in markers]  # a newline follows
-        ends = [*(marker.start() for marker in markers[1:]), len(text)]
-        pieces = list(zip(self._from, self._starts, ends, markers, strict=False))
+        self._starts = [marker.end() for marker in found]
+        self._from = [(re.sub(r"\\(.)", r"\1", m.group(2)), int(m.group(1)) - 1) for m in found]  # a newline follows
+        self._markers = [marker.start() for marker in found]
+        self._flags = [marker.group(3).split() for marker in found]
+        ends = [*(marker.start() for marker in found[1:]), len(text)]
+        pieces = list(zip(self._from, self._starts, ends, found, strict=False))
         system = {file for (file, _), _, _, marker in pieces if "3" in marker.group(3).split()}
         # A folder given by -isystem may have kernels, too.
         system -= {file for (file, _), start, end, _ in pieces if "__global__" in text[start:end]}
-        code = [_code(text[: markers[0].start()] if markers else text)]
+        code = [_code(text[: found[0].start()] if found else text)]
         for (file, _), start, end, marker in pieces:
             piece = text[start:end]
             own = piece.strip() and file not in system and not file.startswith((headers, "<"))
@@ -66,6 +83,11 @@ class Unit:
             return self.path, 1 + self.text.count("\n", 0, at)
         file, line = self._from[piece]
         return file, line + self.text.count("\n", self._starts[piece], at)
+
+    def includes(self) -> list[int]:
+        """Lines of the source itself at which another file begins."""
+        places = (self.place(at) for at, flags in zip(self._markers, self._flags, strict=True) if "1" in flags)
+        return [line for file, line in places if file == self.path]
 
     def error(self, at: int, sentence: str) -> SourceError:
         return SourceError(*self.place(at), sentence)
@@ -97,6 +119,10 @@ class Unit:
             scopes.append(stack[-1])
         return opened, scopes
 
+    def namespaced(self, at: int) -> bool:
+        """Not inside of a class or function."""
+        return self._scopes[bisect.bisect_right(self._opened, at) - 1] is not None
+
     def scope(self, at: int) -> tuple[Scope, bool]:
         """The namespaces around a place, and whether a block extern "C" is; of a function, those around it."""
         number = bisect.bisect_right(self._opened, at) - 1
@@ -105,16 +131,12 @@ class Unit:
         return self._scopes[number]
 
     def replace(self, start: int, end: int, new: str) -> None:
-        """Lines behind it keep their numbers."""
-        if "\n" in self.text[start:end]:
-            file, line = self.place(end)
-            name = file.replace("\\", "\\\\").replace('"', '\\"')
-            new = f'{plain(new)}\n# {line} "{name}"\n'
+        """A piece of one line, so that all keep their numbers; several at one place in their order."""
         self._edits.append((start, end, new))
 
     def result(self) -> str:
         out, done = [], 0
-        for start, end, new in sorted(self._edits):
+        for start, end, new in sorted(self._edits, key=lambda edit: edit[:2]):
             out += [self.text[done:start], new]
             done = end
         return "".join([*out, self.text[done:]])

@@ -67,6 +67,7 @@ struct Core {
   uint64_t compared[2] = {0, 0};  // the compare mask register
   // Which core of the chip this is: as the kernel states (KERNEL_TASK_TYPE_DEFAULT), or by what it uses first.
   enum class Kind : uint8_t { kUnstated, kVectorCore, kCubeCore } kind = Kind::kUnstated;
+  bool either = false;                         // not to state it may mean both kinds of cores (kEither of launch.h)
   uint32_t group, groups, sub = 0, ratio = 1;  // mixed kernels: a group is a cube core and `ratio` vector cores
   bool mixed = false;
   int8_t flag_modes[16] = {-1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1};  // of CrossCoreSetFlag
@@ -226,12 +227,10 @@ inline Core& core(Site at = {}, const char* what = "AscendC");
 
 inline bool on_cube_core(const char* what, ASCENDC_AT) {
   const Core& c = core(at, what);
-#ifdef ASCENDC_SOURCE_HAS_CUBE  // by bisheng: then not to state the type may mean both kinds of cores
-  if (c.kind == Core::Kind::kUnstated)
+  if (c.either && c.kind == Core::Kind::kUnstated)
     fail(at, what,
          "the kernel does not say which cores it runs on: KERNEL_TASK_TYPE_DEFAULT(KERNEL_TYPE_MIX_AIC_1_2) "
          "or another type is missing");
-#endif
   return c.cube();
 }
 

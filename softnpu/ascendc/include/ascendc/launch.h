@@ -1,5 +1,5 @@
-// Host side: puts a kernel on a stream. `bisheng` writes k<<<blocks, ws, stream>>>(args) as Launch{"k", blocks, ws, stream,
-// type}(k)(args), and makes aclrtlaunch_k of each kernel. What it is not: the threads (libsoftnpu_ascendc.so). Arguments are copied at the call.
+// Host side: puts a kernel on a stream. `bisheng` writes k<<<blocks, ws, stream>>>(args) as Launch{"k", type}(k)(blocks, ws,
+// stream)(args), and makes aclrtlaunch_k of each kernel. What it is not: the threads (libsoftnpu_ascendc.so). Arguments are copied at the call.
 #pragma once
 
 #include <cstdio>
@@ -7,6 +7,7 @@
 #include <stdexcept>
 #include <string>
 #include <tuple>
+#include <type_traits>
 
 #include "ascendc/core.h"
 #include "ascendc/launch_key.h"
@@ -15,11 +16,33 @@
 namespace AscendC::detail {
 
 inline constexpr int kUnstated = -1;
+inline constexpr int kEither = -2;  // the same in a source that uses the cube
+
+// Of a template's specialisation, which may run on other cores than its template: one of these behind each that states it.
+class Typed {
+ public:
+  template <class... P>
+  Typed(void (*kernel)(P...), int type) : kernel_(reinterpret_cast<void (*)()>(kernel)), type_(type), next_(first_) {
+    first_ = this;
+  }
+  template <class... P>
+  static int of(void (*kernel)(P...), int otherwise) {
+    for (const Typed* t = first_; t; t = t->next_)
+      if (t->kernel_ == reinterpret_cast<void (*)()>(kernel)) return t->type_;
+    return otherwise;
+  }
+
+ private:
+  void (*kernel_)();
+  int type_;
+  const Typed* next_;
+  static inline constinit const Typed* first_ = nullptr;
+};
 
 template <class... P>
 struct Closure {
   void (*kernel)(P...);
-  int type;  // a KernelMetaType, as the kernel states it (KERNEL_TASK_TYPE_DEFAULT, __cube__, __mix__), or kUnstated
+  int type;  // a KernelMetaType, as the kernel states it (KERNEL_TASK_TYPE_DEFAULT, __cube__, __mix__), kUnstated or kEither
   uint64_t key;
   std::tuple<P...> arguments;
 
@@ -29,7 +52,8 @@ struct Closure {
     try {
       Core core(*block);
       core.tiling_key = closure.key;
-      if (closure.type != kUnstated) core.begin(static_cast<KernelMetaType>(closure.type));
+      core.either = closure.type == kEither;
+      if (closure.type >= 0) core.begin(static_cast<KernelMetaType>(closure.type));
       struct Current {
         explicit Current(Core* c) { t_core = c; }
         ~Current() { t_core = nullptr; }
@@ -42,7 +66,7 @@ struct Closure {
       text = "an exception that is none of the standard library's";
     }
     if (text.empty()) return 0;
-    const uint32_t cores = closure.type == kUnstated ? 1 : Core::cores(static_cast<KernelMetaType>(closure.type));
+    const uint32_t cores = closure.type < 0 ? 1 : Core::cores(static_cast<KernelMetaType>(closure.type));
     const uint32_t place = block->index % cores;
     const std::string which = cores == 1 ? "" : place == 0 ? " (cube core)" : format(" (vector core %u)", place - 1);
     snprintf(message, room, "block %u%s: %s", block->index / cores, which.c_str(), text.c_str());
@@ -63,7 +87,7 @@ inline uint32_t too_many(const char* name, uint32_t blocks, uint32_t cores) {
 template <class... P>
 uint32_t launch(const char* name, int type, uint32_t blocks, void* stream, void (*kernel)(P...),
                 std::type_identity_t<P>... arguments) {
-  const uint32_t cores = type == kUnstated ? 1 : Core::cores(static_cast<KernelMetaType>(type));
+  const uint32_t cores = type < 0 ? 1 : Core::cores(static_cast<KernelMetaType>(type));
   if (cores > 1 && blocks > SOFTNPU_ASCENDC_MOST_BLOCKS / cores) return too_many(name, blocks, cores);
   blocks *= cores;
   auto* closure = new Closure<P...>{kernel, type, t_launch_key, {arguments...}};
@@ -72,21 +96,80 @@ uint32_t launch(const char* name, int type, uint32_t blocks, void* stream, void 
   return softnpuAscendcLaunch(stream, &described);
 }
 
-// The <<<>>> form, which has no result: a launch that fails throws.
+// What stands before <<<, and in it.
+struct Launching {
+  // The number of blocks, of any type that becomes one.
+  struct Count {
+    template <class T>
+    Count(T count) : value(static_cast<uint32_t>(count)) {}
+    uint32_t value;
+  };
+  const char* name;
+  int type;
+  Count blocks;
+  void* stream;
+};
+
+// What is called with a kernel's arguments. There is no result: a launch that fails throws.
+template <class... P>
+struct Launchable {
+  Launching launch;
+  void (*kernel)(P...);
+
+  void operator()(P... arguments) const {
+    const int type = Typed::of(kernel, launch.type);
+    if (const uint32_t code =
+            detail::launch(launch.name, type, launch.blocks.value, launch.stream, kernel, arguments...))
+      throw std::runtime_error(std::string(launch.name) + "<<<>>> was refused with " + std::to_string(code) +
+                               ": aclGetRecentErrMsg says why");
+  }
+};
+
+// The same where the arguments say which function is meant.
+template <class Called>
+struct LaunchableBy {
+  Launching launch;
+  Called called;
+
+  template <class... A>
+  void operator()(A... arguments) const {
+    Launchable<A...>{launch, called}(arguments...);
+  }
+};
+
+// And where a call may give more or fewer than the whole function has: default arguments, packs.
+template <class Called, class... P>
+struct LaunchableWithDefaults : Launchable<P...> {
+  LaunchableBy<Called> other;
+
+  LaunchableWithDefaults(Launchable<P...> all, Called called) : Launchable<P...>(all), other{all.launch, called} {}
+  using Launchable<P...>::operator();
+  template <class... A>
+    requires(sizeof...(A) != sizeof...(P))
+  void operator()(A... arguments) const {
+    other(arguments...);
+  }
+};
+
+// Called with the kernel, then with what stands in <<<>>>, of which l2ctrl is CANN's and null.
 struct Launch {
   const char* name;
-  uint32_t blocks;
-  void* reserved;  // CANN's l2ctrl: null
-  void* stream;
-  int type = kUnstated;
+  int type;
 
   template <class... P>
   auto operator()(void (*kernel)(P...)) const {
-    return [launch = *this, kernel](P... arguments) {
-      if (const uint32_t code =
-              detail::launch(launch.name, launch.type, launch.blocks, launch.stream, kernel, arguments...))
-        throw std::runtime_error(std::string(launch.name) + "<<<>>> was refused with " + std::to_string(code) +
-                                 ": aclGetRecentErrMsg says why");
+    return [launch = *this, kernel](Launching::Count blocks, void*, void* stream) {
+      return Launchable<P...>{{launch.name, launch.type, blocks, stream}, kernel};
+    };
+  }
+  // `whole` gives the above where the name alone says which function is meant; else the call does.
+  template <class Whole, class Called>
+  auto operator()(Whole whole, Called called) const {
+    return [launch = *this, whole, called](Launching::Count blocks, void* reserved, void* stream) {
+      if constexpr (std::is_invocable_v<Whole, Launch>)
+        return LaunchableWithDefaults(whole(launch)(blocks, reserved, stream), called);
+      else
+        return LaunchableBy<Called>{{launch.name, launch.type, blocks, stream}, called};
     };
   }
 };
