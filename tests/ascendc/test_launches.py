@@ -14,7 +14,7 @@ KERNELS = "k in_namespace in_block defaults names attributes by_chip chosen".spl
 FORMS = (
     "macro pasted shift ternary shift_right two_names other_name greater shifted lambda comments inside by_default "
     "deduced deduced_rest overloaded optional specialized unspecialized pointer member of_class nested in_template "
-    "signs raw_string"
+    "of_any signs raw_string"
 ).split()
 WANTED = [9] * 8 + [0] * 8  # eight blocks, no more
 

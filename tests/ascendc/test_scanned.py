@@ -112,6 +112,16 @@ def test_a_refused_header_that_is_there(tmp_path):
     assert 'k.asc:3: "catlass/arch.hpp" is refused: it is for tensor templates (catlass)' in done.stderr
 
 
+def test_a_kernel_of_another_source_runs_on_the_cores_that_its_declaration_says(tmp_path):
+    text = f'#include "{MACROS}"\n__global__ __cube__ void far();\n__global__ __vector__ void near();\n'
+    text += "__global__ void near() {}\nvoid f(void* s) { far<<<1, nullptr, s>>>(); near<<<1, nullptr, s>>>(); }\n"
+    (tmp_path / "k.asc").write_text(text + f"void g(void* s) {{ k<<<1{' + 1' * 3000}, nullptr, s>>>(); }}\n")
+    done = bisheng("-E", tmp_path / "k.asc", env={"ANYCEND_CXX": f"env {GCC}"})
+    assert done.returncode == 0, done.stderr
+    assert 'Launch{"far", KERNEL_TYPE_AIC_ONLY}(far)' in done.stdout
+    assert 'Launch{"near", KERNEL_TYPE_AIV_ONLY}(near)' in done.stdout
+
+
 def test_a_launch_header_says_why_it_is_none(tmp_path):
     """To what is built beside the source or after it; where nobody has asked for it, bisheng says how it comes."""
     (tmp_path / "k.asc").write_text(f'#include "{MACROS}"\n#include "inner.h"\nextern "C" {K}')
@@ -193,6 +203,17 @@ def test_a_kernel_of_a_header_of_the_systems_and_of_two_sources(tmp_path):
     assert done.returncode == 0, done.stderr
     names = subprocess.run(["nm", "-D", library], capture_output=True, text=True, check=True).stdout
     assert " W aclrtlaunch_k\n" in names
+
+
+def test_a_source_with_a_tiling_is_preprocessed_once(tmp_path):
+    (tmp_path / "k.asc").write_text('extern "C" __global__ void k() { ASCENDC_TILING_DEFAULT all; }\n')
+    (tmp_path / "t.h").write_text("BEGIN_TILING_DATA_DEF(T) END_TILING_DATA_DEF\nREGISTER_TILING_DATA_CLASS(K, T)\n")
+    (tmp_path / "g++").write_text(f'#!/bin/sh\necho "$@" >> {tmp_path}/log\nexec {GCC} "$@"\n')
+    (tmp_path / "g++").chmod(0o755)
+    compiler = {"ANYCEND_CXX": str(tmp_path / "g++")}
+    done = bisheng("-E", f"--tiling-data={tmp_path}/t.h", tmp_path / "k.asc", env=compiler)
+    assert done.returncode == 0 and "{ T all; }" in done.stdout, done.stderr
+    assert len((tmp_path / "log").read_text().splitlines()) == 1
 
 
 def test_rules_of_make_beside_the_preprocessed_source(tmp_path):

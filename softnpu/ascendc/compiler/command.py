@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -53,7 +55,8 @@ class Compiler:
     """g++, and what it said of errors and warnings."""
 
     def __init__(self, line: Line, root: str, folder: Path):
-        self.name = os.environ.get("ANYCEND_CXX", "g++")
+        self.name = os.environ.get("ANYCEND_CXX") or "g++"
+        self.command = [self.name] if shutil.which(self.name) else shlex.split(self.name)  # also: ccache g++
         self.headers = os.path.join(root, "ascendc", "include")
         self.flags = [*CXX, *line.optimization(), "-fPIC", *line.macros(), "-I", self.headers]
         self.flags += ["-I", os.path.join(root, "include")]
@@ -63,7 +66,7 @@ class Compiler:
 
     def run(self, *arguments: str, printed: bool = False) -> str:
         """What it printed, if that is asked for."""
-        done = subprocess.run([self.name, *arguments], check=False, env=self.environment, stderr=subprocess.PIPE,
+        done = subprocess.run([*self.command, *arguments], check=False, env=self.environment, stderr=subprocess.PIPE,
                               stdout=subprocess.PIPE if printed else None)  # fmt: skip
         self.errors += done.stderr.decode("utf-8", "replace")
         if done.returncode:
@@ -79,12 +82,11 @@ class Source:
         head = ""
         if limits := dict.fromkeys(_LIMIT.findall(blanked(read(path)))):
             head += '#include "kernel_operator.h"\n' + "".join(f"#undef {name}\n" for name in limits)
+        if line.tilings:
+            structs = "\n".join(map(tiling.structs, line.tilings))
+            head += f'#include "kernel_operator.h"\n#include "lib/matmul_intf.h"\n{structs}\n{tiling.BEFORE}'
         self.before = folder / "before.h"  # what the source is compiled behind
         write(self.before, head)
-        if line.tilings:
-            names = {kernel.name for kernel in kernels.find(self.unit())}
-            structs = "\n".join(tiling.structs(t, names) for t in line.tilings)
-            write(self.before, f'{head}#include "kernel_operator.h"\n#include "lib/matmul_intf.h"\n{structs}\n')
 
     def given(self) -> list[str]:
         before = ["-include", str(self.before)] if self.before.stat().st_size else []
@@ -105,16 +107,21 @@ class Source:
             raise
         refuse.includes(unit)
         refuse.words(unit)
-        found = kernels.find(unit)
+        named = kernels.named(unit)
+        found = [kernel for kernel in named if kernel.defined]
         unstated = kernels.EITHER if kernels.has_cube(unit) else kernels.UNSTATED
-        for kernel in found:
-            kernel.stated = kernel.stated or self.line.cores() or unstated
+        declared = {(*k.scope, k.name): k.stated for k in named if k.stated and not k.defined}
+        for k in named:
+            cores = self.line.cores() if k.defined else None
+            k.stated = k.stated or declared.get((*k.scope, k.name)) or cores or unstated
         if self.line.headers is not None:
             Path(self.line.headers).mkdir(parents=True, exist_ok=True)
             for kernel in (k for k in found if k.linked):
                 write(Path(self.line.headers, f"aclrtlaunch_{kernel.name}.h"), kernel.header())
+        if self.line.tilings:
+            unit.name(tiling.CHOSEN, tiling.chosen(self.line.tilings, {kernel.name for kernel in found}))
         kernels.launched(unit, found)
-        rewrite.launches(unit, found, unstated)
+        rewrite.launches(unit, named, unstated)
         # Objects of several sources keep their sources' names, since these have them, too.
         translated = self.folder / (Path(self.path).stem + ".ii")
         write(translated, unit.result())
@@ -230,7 +237,7 @@ def main(arguments: list[str], root: str) -> int:
             said = str(error)
         except OSError as error:
             said = f"{error.filename}: {error.strerror}"
-            if error.filename == compiler.name:
+            if error.filename == compiler.command[0]:
                 said = f"{error.filename}: no such compiler; install g++, or name another in ANYCEND_CXX"
     sys.stderr.write(compiler.errors)
     number = ARCHITECTURES[line.architecture]

@@ -31,7 +31,8 @@ _STATES = re.compile(r"::AscendC::detail::state_type\s*\(\s*(\w+)\s*,")  # KERNE
 _REGISTERS = re.compile(r"::AscendC::detail::regist_matmul\b")  # REGIST_MATMUL_OBJ
 _CUBE = re.compile(r"\b(?:Mmad|LoadData|Fixpipe|REGIST_MATMUL_OBJ|MatmulType)\b")
 _TEMPLATE = re.compile(r"\btemplate\s*<")
-_DEFAULT = re.compile(r"(?<![=!<>])=(?!=)")
+_OPEN = re.compile(r"(?<![=!<>])=(?!=)|\bauto\b")  # parameters with default arguments, or of any type
+_QUALIFIER = re.compile(r"\b\w+\s*::\s*(?:\w+\s*::\s*)*$")
 _GLOBAL = re.compile(r"\b__global__\b")
 _TOKEN = re.compile(r"\s*([A-Za-z_]\w*|[^\s\w])")
 _BEHIND = re.compile(r"(?:\s|\bnoexcept\b(?:\s*\([^()]*\))?|->\s*[\w:]+|\[\[.*?\]\])*")
@@ -56,9 +57,10 @@ class Kernel:
     types: list[str]  # of its parameters, as the kernel has them
     names: list[str]
     stated: str = ""  # a KernelMetaType, where the kernel says it
+    defined: bool = True
     specialized: str | None = None  # the name with its arguments, of a template's specialisation: k<int>
     wanted: int = 0  # template arguments without a default
-    more: bool = False  # a parameter has a default argument, or there are any number of template arguments
+    more: bool = False  # a parameter has a default argument or any type, or there are any number of template arguments
 
     def open(self, given: int) -> bool:
         """A launch with so many template arguments leaves it to the call's arguments which function is meant."""
@@ -100,6 +102,11 @@ def has_cube(unit: Unit) -> bool:
 
 def find(unit: Unit) -> list[Kernel]:
     """The kernels that are defined, in order."""
+    return [kernel for kernel in named(unit) if kernel.defined]
+
+
+def named(unit: Unit) -> list[Kernel]:
+    """And those that are declared alone, which another source may define."""
     return [kernel for word in _GLOBAL.finditer(unit.code) if (kernel := _kernel(unit, word.start()))]
 
 
@@ -149,13 +156,14 @@ def _kernel(unit: Unit, word: int) -> Kernel | None:
     begin = max(code.rfind(c, 0, word) for c in ";{}") + 1
     end = closing(code, opening)
     body = _BEHIND.match(code, end + 1).end() if end > 0 else len(code)
-    if not code.startswith("{", body):
-        return None  # a declaration
-    behind = closing(code, body) + 1
+    defined = code.startswith("{", body)
+    behind = closing(code, body) + 1 if defined else body
     scope, linkage = unit.scope(begin)
+    qualifier = _QUALIFIER.search(code, begin, named.start(1))
+    scope += tuple(re.findall(r"\w+", qualifier.group())) if qualifier else ()
     head = unit.text[begin : named.start(1)]
     linked = linkage or _LINKED.search(head) is not None
-    kernel = Kernel(named.group(1), scope, begin, behind, linked, [], [])
+    kernel = Kernel(named.group(1), scope, begin, behind, linked, [], [], defined=defined)
     for pattern, kind in _ATTRIBUTES.items():
         if re.search(pattern, head):
             kernel.stated = kind
@@ -169,9 +177,9 @@ def _kernel(unit: Unit, word: int) -> Kernel | None:
         kernel.wanted = sum("=" not in name for name in names if name.strip())
         kernel.more = any("..." in name for name in names)
         if not "".join(names).strip():
-            kernel.specialized = plain(unit.text[named.start(1) : opening])
-    kernel.more = kernel.more or _DEFAULT.search(code, opening, end) is not None
-    if linked:
+            kernel.specialized = plain(unit.text[(qualifier or named).start() : opening])
+    kernel.more = kernel.more or _OPEN.search(code, opening, end) is not None
+    if linked and defined:
         _parameters(kernel, unit, opening, end)
     return kernel
 

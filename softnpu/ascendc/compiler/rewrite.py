@@ -20,7 +20,7 @@ _JOINED = re.compile(r"(?:::|\.|->)(?:\s*template\b)?\s*$")  # what a name goes 
 _STATEMENTS = frozenset("return co_return co_yield else do case throw and or not if while for switch goto".split())
 _LINE = re.compile(r"^(?![ \t]*#).+$", re.MULTILINE)  # one that is no marker
 _OPERATOR = re.compile(r"\boperator\s*$")
-_FAR = 4096  # characters of a launch, or of what it calls, that are looked at
+_NEAR, _FAR = 300, 1 << 16  # characters of a name; of a launch, or of what it calls, that are looked at
 _NO_LAUNCH = "<<< begins a launch that has no kernel before it, or no >>> after it"
 
 
@@ -51,17 +51,17 @@ def _callee(code: str, end: int) -> int:
         if code[at - 1] in ")]":
             at = begin = _opening(code, at, ")]}", "([{")
             at = _behind_blanks(code, at)
-            word = _WORD.search(code, max(0, at - _FAR), at)
+            word = _WORD.search(code, max(0, at - _NEAR), at)
             if at <= 0 or code[at - 1] not in ")]>" and (word is None or word.group() in _STATEMENTS):
                 return begin
             continue
         angle = code[at - 1] == ">" and code[at - 2 : at] != "->"
         name_end = _behind_blanks(code, _opening(code, at, ">", "<") if angle else at)
-        word = _WORD.search(code, max(0, name_end - _FAR), name_end)
+        word = _WORD.search(code, max(0, name_end - _NEAR), name_end)
         if word is None or word.group()[0].isdigit():
             return begin
         begin = word.start()
-        joined = _JOINED.search(code, max(0, begin - _FAR), begin)
+        joined = _JOINED.search(code, max(0, begin - _NEAR), begin)
         if joined is None:
             return begin
         at = _behind_blanks(code, joined.start())
@@ -72,7 +72,7 @@ def _callee(code: str, end: int) -> int:
 
 def _outer(code: str, end: int) -> bool:
     """What stands before :: is what it goes on from, and no word of a statement."""
-    word = _WORD.search(code, max(0, end - _FAR), end)
+    word = _WORD.search(code, max(0, end - _NEAR), end)
     return code[end - 1 : end] == ">" if word is None else word.group() not in _STATEMENTS
 
 
@@ -119,6 +119,7 @@ def _meant(name: str, scope: Scope, found: list[Kernel]) -> list[Kernel]:
     """Kernels that `name` may mean in a scope."""
     parts = tuple(name.split("::"))
     known = [k for k in found if k.name == parts[-1]]
+    known = [k for k in known if k.defined] or known
     for inner in range(len(scope), -1, -1):
         if here := [k for k in known if (*k.scope, k.name) == scope[:inner] + parts]:
             return here

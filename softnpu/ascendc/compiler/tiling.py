@@ -15,7 +15,9 @@ from text import SourceError, blanked, closing, line_of, read
 _STRUCT = re.compile(r"\bBEGIN_TILING_DATA_DEF\s*\(\s*(\w+)\s*\)(.*?)\bEND_TILING_DATA_DEF\b", re.DOTALL)
 _FIELD = re.compile(r"\bTILING_DATA_FIELD_DEF(|_ARR|_STRUCT)\s*\(")
 _BRANCH = re.compile(r"^[ \t]*#[ \t]*if", re.MULTILINE)
-_DEFAULT = "ASCENDC_TILING_DEFAULT"  # global_tensor.h
+_NONE = "::AscendC::detail::NoTiling"
+CHOSEN = "ascendc_tiling_of_the_kernels"  # what bisheng puts the type in place of, when it has seen the kernels
+BEFORE = f"#undef ASCENDC_TILING_DEFAULT\n#define ASCENDC_TILING_DEFAULT {CHOSEN}\n"  # global_tensor.h
 _REGISTERED = re.compile(r"\bREGISTER_TILING_DATA_CLASS\s*\(\s*(\w+)\s*,\s*(\w+)\s*\)")
 
 
@@ -36,8 +38,8 @@ def arguments(code: str) -> list[str]:
     return [" ".join(part.split()) for part in parts]
 
 
-def structs(path: str, kernels: set[str]) -> str:
-    """The header's structs as C++; with the type that GET_TILING_DATA of these kernels has."""
+def structs(path: str) -> str:
+    """The header's structs as C++."""
     code = blanked(read(path))
     text = ""
     for struct in _STRUCT.finditer(code):
@@ -55,13 +57,22 @@ def structs(path: str, kernels: set[str]) -> str:
                 raise SourceError(path, line, f"{field.group()}{', '.join(given)}) is no field of a tiling")
             text += f"{given[0]} {given[-1]}{f'[{given[1]}]' if len(given) == 3 else ''}; "
         text += "}; "
-    types = {struct for operator, struct in _REGISTERED.findall(code) if snake(operator) in kernels}
-    if len(types) > 1:
-        raise SourceError(
-            path, 1, f"kernels of one file have several tilings ({', '.join(sorted(types))}): "
-            "use GET_TILING_DATA_WITH_STRUCT, or a file for each"
-        )  # fmt: skip
-    return text + "".join(f"\n#undef {_DEFAULT}\n#define {_DEFAULT} {t}\n" for t in types)
+    return text
+
+
+def chosen(paths: list[str], kernels: set[str]) -> str:
+    """The type that GET_TILING_DATA of these kernels has: that of the last header that registers one."""
+    last = _NONE
+    for path in paths:
+        registered = _REGISTERED.findall(blanked(read(path)))
+        types = {struct for operator, struct in registered if snake(operator) in kernels}
+        if len(types) > 1:
+            raise SourceError(
+                path, 1, f"kernels of one file have several tilings ({', '.join(sorted(types))}): "
+                "use GET_TILING_DATA_WITH_STRUCT, or a file for each"
+            )  # fmt: skip
+        last = next(iter(types), last)
+    return last
 
 
 def registered(files: list[Path]) -> dict[str, list[Path]]:

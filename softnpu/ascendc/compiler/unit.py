@@ -134,6 +134,11 @@ class Unit:
         """A piece of one line, so that all keep their numbers; several at one place in their order."""
         self._edits.append((start, end, new))
 
+    def name(self, word: str, new: str) -> None:
+        """Another name in place of one that the preprocessor left."""
+        for found in re.finditer(rf"\b{word}\b", self.text):
+            self.replace(*found.span(), new)
+
     def result(self) -> str:
         out, done = [], 0
         for start, end, new in sorted(self._edits, key=lambda edit: edit[:2]):
