@@ -23,7 +23,7 @@ SOURCES = {
     "a pragma": f'#pragma region it\'s {{\nextern "C" {K}',
     "characters": f"int f(char c) {{ switch (c) case'{{': return u8'{{' == c; return 0; }}\nextern \"C\" {K}",
     "macros that -g3 keeps": f'#define OPEN {{\n#define LAUNCH <<<b, nullptr, s>>>\nextern "C" {K}',
-    "a raw string with a line marker": f'const char* t = R"-(\n# 12 "/usr/include/x.h" 1 3\n)-";\nextern "C" {K}',
+    "a raw string with a line marker": f'char t[] = R"-(\n# 12 "x.h"\nint f() {{)-";\nextern "C" {{\n{K}}}\n',
     "digraphs of brackets": f'int a<:1:>;\nextern "C" {K}',
     "numbers with signs between digits": f"int a = 1'0 + sizeof('{{');\nextern \"C\" {K}",
     "words behind": 'extern "C" __global__ auto k(GM_ADDR x [[maybe_unused]]) noexcept(true) -> void {}\n',
