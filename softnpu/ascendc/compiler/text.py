@@ -35,12 +35,16 @@ def write(path: str | Path, text: str) -> None:
     Path(path).write_bytes(text.encode("utf-8", "surrogateescape"))
 
 
-def blanked(source: str) -> str:
-    """The source with comments and strings turned into blanks, each character in its place."""
+def blanked(source: str, strings: bool = True) -> str:
+    """The source with comments (and strings) turned into blanks, each character in its place."""
 
     def blank(match: re.Match) -> str:
         text = match.group()
-        return text.replace("'", "0") if text[0].isdigit() else re.sub(r"[^\n]", " ", text)
+        if text[0].isdigit():
+            return text.replace("'", "0")
+        if not strings and text[0] != "/":
+            return text
+        return re.sub(r"[^\n]", " ", text)
 
     return DARK.sub(blank, source)
 
