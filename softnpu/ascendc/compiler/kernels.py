@@ -8,7 +8,7 @@ import itertools
 import re
 from dataclasses import dataclass
 
-from text import closing, commas, split
+from text import blanked, closing, commas, split
 from unit import Scope, Unit, plain
 
 # KernelMetaType of macros.h, without that of chips whose cores are both in one.
@@ -98,6 +98,11 @@ class Kernel:
 def has_cube(unit: Unit) -> bool:
     """The source itself has, as it is compiled; headers of its own may have what it does not use."""
     return any(unit.place(word.start())[0] == unit.path for word in _CUBE.finditer(unit.code))
+
+
+def names_cube(source: str) -> bool:
+    """The same of a source that was not preprocessed."""
+    return _CUBE.search(blanked(source)) is not None
 
 
 def find(unit: Unit) -> list[Kernel]:

@@ -203,7 +203,7 @@ class Build:
             if any(p.with_name("op_kernel") in source.parents for p in h.parents if p.name == "op_host")
         ]
         flags += [f"--tiling-data={header}" for header in near[:1] or headers[:1]]
-        if kernels.has_cube(read(source)):
+        if kernels.names_cube(read(source)):
             flags.append("--kernel-type=KERNEL_TYPE_MIX_AIC_1_2")
         entry = self.scratch / f"{op.name}_{number}_entry.cpp"
         write(entry, aclnn.entry(op, self.kernel(op, source, flags, self.scratch / f"{op.name}_{number}_kernels")))
