@@ -113,8 +113,8 @@ extern "C" __attribute__((visibility("default"))) int run_instruction(const char
   for (const Instruction& i : instructions()) {
     if (strcmp(i.name, name) != 0) continue;
     try {
-      ::AscendC::detail::Launch{"instruction", 1, nullptr, stream}(
-          instruction)(static_cast<uint8_t*>(d), static_cast<uint8_t*>(a), static_cast<uint8_t*>(b), *call, &i);
+      instruction<<<1, nullptr, stream>>>(static_cast<uint8_t*>(d), static_cast<uint8_t*>(a), static_cast<uint8_t*>(b),
+                                          *call, &i);
     } catch (const std::exception&) {
       return -1;
     }
