@@ -12,7 +12,7 @@ from __future__ import annotations
 def register() -> None:
     from torch._inductor.codegen.common import register_backend_for_device, register_device_op_overrides
 
-    from torch_npu._inductor import graphs
+    from torch_npu._inductor import decompositions, graphs
     from torch_npu._inductor.cpp_wrapper import NpuCppWrapper
     from torch_npu._inductor.op_overrides import NpuOpOverrides
     from torch_npu._inductor.passes import NpuGraphPass
@@ -21,4 +21,5 @@ def register() -> None:
 
     register_device_op_overrides("npu", NpuOpOverrides())
     register_backend_for_device("npu", NpuScheduling, NpuWrapper, NpuCppWrapper, device_custom_pass=NpuGraphPass())
+    decompositions.register()
     graphs.register()

@@ -1,7 +1,8 @@
 """Choices that Inductor makes for devices named "cpu", made for the npu's graphs, whose kernels are the CPU's.
 
 Variance of up to 1,024 numbers in two passes over them, where Inductor would take Welford's way; what is heavy and used
-again is kept; additions that scatter are an operator, not atomic. Who calls it: passes.py.
+again is kept; additions that scatter are an operator, not atomic. And max pooling is an operator. Who calls it:
+passes.py.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from torch._inductor.utils import parallel_num_threads
 from torch._prims_common import get_computation_dtype
 from torch.fx.experimental.symbolic_shapes import is_concrete_int, statically_known_true
 
-from torch_npu._inductor import operands
+from torch_npu._inductor import decompositions, operands
 
 aten, prims = torch.ops.aten, torch.ops.prims
 # Inductor's names of what StorageBox.should_realize_on_reuse keeps for the CPU, and the operators lowered to them.
@@ -144,6 +145,10 @@ def _scatter(node: fx.Node) -> None:
 
 
 def make(gm: fx.GraphModule) -> None:
+    for target in decompositions.STAY:
+        for node in gm.graph.find_nodes(op="call_function", target=target):
+            if _on_npu(node):
+                node.meta["should_fallback"] = True
     for node in gm.graph.nodes:
         if node.target not in _VARIANCES and node.target not in _ADDING:
             continue

@@ -135,9 +135,18 @@ class NpuGraphPass(CustomGraphModulePass):
     def uuid(self) -> Any:
         # Part of the key of Inductor's cache on disk: whatever generates code here, for which library, and for how many
         # threads, which Inductor puts there for the CPU's kernels alone: they have room for so many partial sums.
-        from torch_npu._inductor import cpp_wrapper, kernels, launch, op_overrides, scheduling, wrapper
+        from torch_npu._inductor import (
+            cpp_wrapper,
+            decompositions,
+            kernels,
+            launch,
+            op_overrides,
+            scheduling,
+            wrapper,
+        )
 
-        modules = (attention, choices, cpp_wrapper, kernels, launch, op_overrides, operands, scheduling, wrapper)
+        written = (attention, choices, decompositions, kernels, launch, op_overrides, operands, scheduling)
+        modules = (*written, cpp_wrapper, wrapper)
         files = get_hash_for_files((__file__, *(str(module.__file__) for module in modules)))
         try:
             runs = _C._runs_host_kernels()
