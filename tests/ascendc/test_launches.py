@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import ctypes as C
+import re
 
 import numpy as np
 import pytest
 
-from tests.ascendc.kit import Kernels, bisheng
+from tests.ascendc.kit import Kernels, bisheng, build
 
 HEAD = '#include "kernel_operator.h"\nusing namespace AscendC;\n'
 KERNELS = "k in_namespace in_block defaults names attributes by_chip chosen".split()
@@ -64,14 +65,93 @@ def test_kernels_of_headers_and_sources_with_headers_of_one_name(tmp_path, devic
         assert hasattr(kernels.library, f"go_{folder}")
 
 
-def test_one_name_on_different_cores_is_refused_where_it_may_mean_either(tmp_path):
+OTHER_NAMES = """
+__aicore__ inline void mark(GM_ADDR x) {
+  GlobalTensor<uint32_t> g;
+  g.SetGlobalBuffer((__gm__ uint32_t*)x);
+  if ASCEND_IS_AIV g.SetValue(GetBlockIdx(), 1 + GetSubBlockNum());
+}
+extern "C" __mix__(1, 2) __global__ __aicore__ void mix(GM_ADDR x) { mark(x); }
+extern "C" __vector__ __global__ __aicore__ void vec(GM_ADDR x) { mark(x); }
+__vector__ __global__ __aicore__ void two(GM_ADDR x) { mark(x); }
+__mix__(1, 2) __global__ __aicore__ void two(GM_ADDR x, uint32_t) { mark(x); }
+void two(float) {}
+namespace a { __mix__(1, 2) __global__ __aicore__ void vec(GM_ADDR x) { mark(x); } }
+template <int N> __vector__ __global__ __aicore__ void some(GM_ADDR x) { mark(x); }
+template <int N> __vector__ __global__ __aicore__ void some(GM_ADDR x, int) { mark(x); }
+template <> __mix__(1, 2) __global__ __aicore__ void some<3>(GM_ADDR x) { mark(x); }
+template <class T> __mix__(1, 2) __global__ __aicore__ void hidden(T x) { mark((GM_ADDR)x); }
+using F = void (*)(GM_ADDR);
+const F table[] = {mix, vec};
+template <auto K> void run(void* s, uint8_t* x) { K<<<2, nullptr, s>>>(x); }
+extern "C" void mixed_parenthesis(void* s, uint8_t* x) { if (x) (mix)<<<2, nullptr, s>>>(x); }
+extern "C" void mixed_void(void* s, uint8_t* x) { [[likely]] (void)(*table[0])<<<2, nullptr, s>>>(x); }
+extern "C" void mixed_pointer(void* s, uint8_t* x) { const F p = mix; p<<<2, nullptr, s>>>(x); }
+extern "C" void mixed_table(void* s, uint8_t* x) { for (int i = 0; i < 1; ++i) table[i]<<<2, nullptr, s>>>(x); }
+extern "C" void mixed_argument(void* s, uint8_t* x) { run<mix>(s, x); }
+extern "C" void mixed_overload(void* s, uint8_t* x) {
+  static_cast<void (*)(GM_ADDR, uint32_t)>(two)<<<2, nullptr, s>>>(x, 1);
+}
+extern "C" void mixed_using(void* s, uint8_t* x) { using a::vec; vec<<<2, nullptr, s>>>(x); }
+extern "C" void mixed_special(void* s, uint8_t* x) { const F p = some<3>; p<<<2, nullptr, s>>>(x); }
+extern "C" void plain_overload(void* s, uint8_t* x) { const F p = two; p<<<2, nullptr, s>>>(x); }
+extern "C" const char* several(void* s, uint8_t* x) {
+  static std::string said;
+  try { two<<<2, nullptr, s>>>(x, 1); } catch (const std::exception& e) { said = e.what(); }
+  return said.c_str();
+}
+extern "C" void plain_hiding(void* s, uint8_t* x) { const F mix = vec; mix<<<2, nullptr, s>>>(x); }
+extern "C" void plain_table(void* s, uint8_t* x) { if constexpr (true) (table[1])<<<2, nullptr, s>>>(x); }
+extern "C" void plain_nested(void* s, uint8_t* x) {
+  const std::tuple<std::vector<std::vector<void*>>> t{{{s}}};
+  vec<<<2, nullptr, std::get<std::vector<std::vector<void*>>>(t)[0][0]>>>(x);
+}
+extern "C" void unknown(void* s, uint8_t* x) { const F p = hidden<GM_ADDR>; p<<<2, nullptr, s>>>(x); }
+"""
+
+
+def test_a_kernel_runs_on_its_cores_by_whatever_name_it_is_launched(tmp_path, device):
+    source = tmp_path / "names.asc"
+    source.write_text(f"#include <tuple>\n#include <vector>\n{HEAD}{OTHER_NAMES}")
+    library = C.CDLL(str(build(source, tmp_path)))
+
+    def launched(name):
+        pointer = device.put(np.zeros(4, np.uint32))
+        getattr(library, name)(C.c_void_p(device.stream), C.c_void_p(pointer))
+        error, marks = device.finish(), device.get(pointer, np.zeros(4, np.uint32)).tolist()
+        device.acl.aclrtFree(pointer)
+        return error or marks
+
+    # As vector cores say it: each of the two blocks is two of them, beside a cube core, or one alone.
+    names = re.findall(r"void (mixed_\w+|plain_\w+)\(", OTHER_NAMES)
+    assert {n: launched(n) for n in names} == {n: [3] * 4 if n.startswith("mixed") else [2, 2, 0, 0] for n in names}
+    assert "KERNEL_TYPE_MIX_AIC_1_2, and its launch did not know: launch it by its own name" in launched("unknown")
+    library.several.restype = C.c_char_p
+    assert b"two<<<>>>: functions of this name run on different cores" in library.several(
+        C.c_void_p(device.stream), None
+    )
+
+
+@pytest.mark.parametrize("name", ["poll", "send", "clone", "aclrtFree"])
+def test_a_kernel_may_be_called_like_a_function_that_is_loaded(tmp_path, device, name):
+    source = tmp_path / "named.asc"
+    source.write_text(
+        f'{HEAD}extern "C" __global__ __aicore__ void {name}(GM_ADDR x) {{ GlobalTensor<uint32_t> g;\n'
+        "g.SetGlobalBuffer((__gm__ uint32_t*)x); g.SetValue(GetBlockIdx(), 7); }\n"
+        f'extern "C" void go(void* s, uint8_t* x) {{ {name}<<<2, nullptr, s>>>(x); }}\n'
+    )
+    kernels = Kernels(build(source, tmp_path), device)
+    assert kernels.launch(name, 2, np.zeros(4, np.uint32))[0].tolist() == [7, 7, 0, 0]
+    pointer = device.put(np.zeros(4, np.uint32))
+    kernels.library.go(C.c_void_p(device.stream), C.c_void_p(pointer))
+    assert device.finish() == "" and device.get(pointer, np.zeros(4, np.uint32)).tolist() == [7, 7, 0, 0]
+    device.acl.aclrtFree(pointer)
+
+
+def test_a_parameter_that_is_a_reference_is_refused(tmp_path):
     (tmp_path / "k.asc").write_text(
-        f"{HEAD}namespace one {{ __global__ __aicore__ void k() {{}} }}\n"
-        "namespace two { __global__ __aicore__ void k() { KERNEL_TASK_TYPE_DEFAULT(KERNEL_TYPE_MIX_AIC_1_2); } }\n"
-        "using one::k;\nvoid f(void* s) { k<<<1, nullptr, s>>>(); }\n"
+        f"{HEAD}struct P {{ int a; }};\n__global__ __aicore__ void k(const P& p) {{}}\n"
+        "void f(void* s) { k<<<1, nullptr, s>>>(P{1}); }\n"
     )
     done = bisheng("-fsyntax-only", tmp_path / "k.asc")
-    assert done.returncode == 1
-    assert (
-        "k.asc:6: k: kernels of this name run on different cores; say of which namespace, as in one::k" in done.stderr
-    )
+    assert done.returncode == 1 and "a kernel's parameter is a reference, which no launch can pass" in done.stderr

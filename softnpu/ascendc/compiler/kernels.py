@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import itertools
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from text import blanked, closing, commas, split
@@ -15,6 +16,7 @@ from unit import Scope, Unit, plain
 KERNEL_TYPES = ("KERNEL_TYPE_AIV_ONLY", "KERNEL_TYPE_AIC_ONLY", "KERNEL_TYPE_MIX_AIV_1_0", "KERNEL_TYPE_MIX_AIC_1_0",
                 "KERNEL_TYPE_MIX_AIC_1_1", "KERNEL_TYPE_MIX_AIC_1_2")  # fmt: skip
 UNSTATED = "::AscendC::detail::kUnstated"
+SEVERAL = "::AscendC::detail::kSeveral"
 EITHER = (
     "::AscendC::detail::kEither"  # the same in a source that uses the cube: the kernel may mean both kinds of cores
 )
@@ -31,7 +33,11 @@ _STATES = re.compile(r"::AscendC::detail::state_type\s*\(\s*(\w+)\s*,")  # KERNE
 _REGISTERS = re.compile(r"::AscendC::detail::regist_matmul\b")  # REGIST_MATMUL_OBJ
 _CUBE = re.compile(r"\b(?:Mmad|LoadData|Fixpipe|REGIST_MATMUL_OBJ|MatmulType)\b")
 _TEMPLATE = re.compile(r"\btemplate\s*<")
+_RESTRICT = re.compile(r"\b(?:__restrict__|__restrict|restrict)\b")
 _OPEN = re.compile(r"(?<![=!<>])=(?!=)|\bauto\b")  # parameters with default arguments, or of any type
+_ANY = re.compile(r"\bauto\b")
+_BOUND = '__attribute__((visibility("protected")))'
+_OWN_LINKAGE = re.compile(r"[^{]*\b(?:static|visibility)\b")
 _QUALIFIER = re.compile(r"\b\w+\s*::\s*(?:\w+\s*::\s*)*$")
 _GLOBAL = re.compile(r"\b__global__\b")
 _TOKEN = re.compile(r"\s*([A-Za-z_]\w*|[^\s\w])")
@@ -41,7 +47,7 @@ _LINKED = re.compile(r'\bextern\s+("C")')
 _C_LIBRARY = frozenset(
     "abs acos acosh asin asinh atan atanh cbrt ceil cos cosh div erf erfc exp exp2 expm1 fabs floor fma fmax fmin fmod "
     "hypot index lgamma log log10 log1p log2 pow random remainder remove rename round scalb sin sinh sqrt tan tanh "
-    "tgamma trunc".split()
+    "tgamma trunc access clone clock dup link nice pause pipe rand read select sleep sync time truncate write".split()
 )
 
 
@@ -58,8 +64,12 @@ class Kernel:
     names: list[str]
     stated: str = ""  # a KernelMetaType, where the kernel says it
     defined: bool = True
-    specialized: str | None = None  # the name with its arguments, of a template's specialisation: k<int>
+    called: str = ""  # behind its definition, with the arguments of a specialisation: k, ns::k<int>; no template's
+    specialized: bool = False
     wanted: int = 0  # template arguments without a default
+    word: int = -1  # the place of __global__
+    body: int = -1  # the place of its {, if its type has still to be said there
+    signature: str = ""  # void (*)(types), where the types mean the same behind the definition
     more: bool = False  # a parameter has a default argument or any type, or there are any number of template arguments
 
     def open(self, given: int) -> bool:
@@ -82,6 +92,13 @@ class Kernel:
             f"uint32_t aclrtlaunch_{self.name}(uint32_t, aclrtStream{parameters});\n#endif\n"
         )
 
+    def typed(self, number: int) -> str:
+        """What tells a launch of the kernel its type, in one line."""
+        ways = _by(self.called)
+        if self.signature:
+            ways += f", {_by(f'static_cast<{self.signature}>({self.called})')}"
+        return f' static const ::AscendC::detail::Typed ascendc_{number}("{self.name}", {self.stated}, {ways});'
+
     def definition(self) -> str:
         """aclrtlaunch_<kernel>, in one line."""
         parameters, given = "", ""
@@ -93,6 +110,11 @@ class Kernel:
             f"(uint32_t ascendc_blocks, void* ascendc_stream{parameters}) {{ return ::AscendC::detail::launch("
             f'"{self.name}", {self.stated}, ascendc_blocks, ascendc_stream, {self.name}{given}); }}'
         )
+
+
+def _by(called: str) -> str:
+    """A function of the kernel, in C++, that is none where this does not compile."""
+    return f"[](auto ascendc_t) requires requires {{ ascendc_t({called}); }} {{ ascendc_t({called}); }}"
 
 
 def has_cube(unit: Unit) -> bool:
@@ -168,7 +190,7 @@ def _kernel(unit: Unit, word: int) -> Kernel | None:
     scope += tuple(re.findall(r"\w+", qualifier.group())) if qualifier else ()
     head = unit.text[begin : named.start(1)]
     linked = linkage or _LINKED.search(head) is not None
-    kernel = Kernel(named.group(1), scope, begin, behind, linked, [], [], defined=defined)
+    kernel = Kernel(named.group(1), scope, begin, behind, linked, [], [], defined=defined, word=word)
     for pattern, kind in _ATTRIBUTES.items():
         if re.search(pattern, head):
             kernel.stated = kind
@@ -176,16 +198,19 @@ def _kernel(unit: Unit, word: int) -> Kernel | None:
         kernel.stated = said.group(1)
     elif _REGISTERS.search(code, body, behind) and not kernel.stated:
         kernel.stated = "KERNEL_TYPE_MIX_AIC_1_2"  # as the vendor's compiler decides
+    kernel.body = body if defined and not said else -1
     if template := _TEMPLATE.search(code, begin, word):
         behind = _specialized(code, template.end() - 1)
         names = [code[i:j] for i, j in itertools.pairwise(_between(code, template.end(), behind - 1))]
         kernel.wanted = sum("=" not in name for name in names if name.strip())
         kernel.more = any("..." in name for name in names)
-        if not "".join(names).strip():
-            kernel.specialized = plain(unit.text[(qualifier or named).start() : opening])
+        kernel.specialized = not "".join(names).strip()
     kernel.more = kernel.more or _OPEN.search(code, opening, end) is not None
+    if (not template or kernel.specialized) and not _ANY.search(code, opening, end):
+        kernel.called = plain(unit.text[qualifier.start() if qualifier else named.start(1) : opening])
+        kernel.signature = "" if qualifier else _signature(unit, opening, end)
     if linked and defined:
-        _parameters(kernel, unit, opening, end)
+        _host_parameters(kernel, unit, opening, end)
     return kernel
 
 
@@ -193,28 +218,40 @@ def _between(code: str, start: int, end: int) -> list[int]:
     return [start, *commas(code, start, end), end]
 
 
-def _parameters(kernel: Kernel, unit: Unit, opening: int, end: int) -> None:
-    for number, parameter in enumerate(map(plain, split(unit.code[opening + 1 : end], unit.text[opening + 1 : end]))):
+def _parameters(unit: Unit, opening: int, end: int) -> Iterator[tuple[str, str, str]]:
+    """Of each: its text, its type and its name, or "" where it has none."""
+    for parameter in map(plain, split(unit.code[opening + 1 : end], unit.text[opening + 1 : end])):
         parameter = re.sub(r"\s*\[\[.*?\]\]\s*", " ", parameter).strip()
         if parameter == "void":
             continue
         named = re.fullmatch(r"(.*?[\s*&>])(\w+)\s*(\[[^\]]*\])?", re.sub(r"\s*=(?!=).*", "", parameter))
-        if named is None:
+        kind, name, array = named.groups() if named else (parameter, "", "")
+        yield parameter, _RESTRICT.sub(" ", kind).strip() + "*" * bool(array), name
+
+
+def _signature(unit: Unit, opening: int, end: int) -> str:
+    return f"void (*)({', '.join(kind for _, kind, _ in _parameters(unit, opening, end))})"
+
+
+def _host_parameters(kernel: Kernel, unit: Unit, opening: int, end: int) -> None:
+    for number, (parameter, kind, name) in enumerate(_parameters(unit, opening, end)):
+        if not name:
             raise unit.error(opening, f"{kernel.name}: parameter {number} ({parameter}) has no name; give it one")
-        kind, name, array = named.groups()
         if "&" in kind:
             raise unit.error(opening, f"{kernel.name}: parameter {name} is a reference, which no launch can pass")
-        kernel.types.append(re.sub(r"\b(?:__restrict__|__restrict|restrict)\b", " ", kind).strip() + "*" * bool(array))
+        kernel.types.append(kind)
         kernel.names.append(name)
 
 
 def launched(unit: Unit, found: list[Kernel]) -> None:
-    """With aclrtlaunch_k behind each kernel k that is extern "C", the type of a specialisation behind it, and without
-    the words that are no C++."""
+    """With its type behind each kernel, and in its body, which a launch may reach that does not know it; aclrtlaunch_k
+    behind each kernel k that is extern "C"; and without the words that are no C++."""
     for number, kernel in enumerate(found):
-        if kernel.specialized and kernel.stated and unit.namespaced(kernel.begin):
-            said = f"{kernel.specialized}, {kernel.stated}"
-            unit.replace(kernel.end, kernel.end, f" static const ::AscendC::detail::Typed ascendc_{number}({said});")
+        if kernel.stated in KERNEL_TYPES and kernel.body >= 0:
+            said = f'{kernel.stated}, "{kernel.stated}"'
+            unit.replace(kernel.body + 1, kernel.body + 1, f" ::AscendC::detail::state_type({said});")
+        if kernel.called and unit.namespaced(kernel.begin):
+            unit.replace(kernel.end, kernel.end, kernel.typed(number))
         if not kernel.linked:
             continue
         unit.replace(kernel.end, kernel.end, kernel.definition())
@@ -222,5 +259,11 @@ def launched(unit: Unit, found: list[Kernel]) -> None:
             said = _LINKED.search(unit.text, kernel.begin, kernel.end)
             at = said.span(1) if said else (kernel.begin, kernel.begin)
             unit.replace(*at, '"C++"' if said else ' extern "C++" ')
+    bound = {kernel.word for kernel in found if _bound(unit, kernel)}
     for word in _WORD.finditer(unit.code):
-        unit.replace(word.start(), word.end(), "\n" * word.group().count("\n"))
+        unit.replace(word.start(), word.end(), _BOUND if word.start() in bound else "\n" * word.group().count("\n"))
+
+
+def _bound(unit: Unit, kernel: Kernel) -> bool:
+    """A launch means the kernel of its own library, whatever was loaded before it: the C library has a poll."""
+    return unit.namespaced(kernel.begin) and not _OWN_LINKAGE.match(unit.text, kernel.begin, kernel.end)

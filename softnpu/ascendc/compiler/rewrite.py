@@ -1,5 +1,6 @@
 """k<<<blocks, l2ctrl, stream>>>(args) becomes ::AscendC::detail::Launch{"k", type}(k)(blocks, l2ctrl, stream)(args),
-with the type of the kernels of that name (kernels.py). Each piece stays on its line.
+with the type of the kernels of that name; where the function that is called then has another, as it says itself behind
+its definition (kernels.py), that counts. Each piece stays on its line.
 
 What it is not: a check of the arguments; the compiler sees the call.
 """
@@ -8,16 +9,19 @@ from __future__ import annotations
 
 import re
 
-from kernels import Kernel
+from kernels import SEVERAL, Kernel
 from text import commas
 from unit import Scope, Unit, plain
 
 _OPENS = re.compile(r"<<\s?<(?!<)")  # the preprocessor may put a blank between tokens of a macro
+_NO_BRACKET = re.compile(r"->|<=>|[<>]=")
 _CLOSES = re.compile(r">>\s?>")
 _CALL = re.compile(r"\s*\(")
 _WORD = re.compile(r"\w+$")
 _JOINED = re.compile(r"(?:::|\.|->)(?:\s*template\b)?\s*$")  # what a name goes on with, to the left
-_STATEMENTS = frozenset("return co_return co_yield else do case throw and or not if while for switch goto".split())
+_STATEMENTS = frozenset(
+    "return co_return co_yield else do case throw and or not if constexpr while for switch goto catch".split()
+)
 _LINE = re.compile(r"^(?![ \t]*#).+$", re.MULTILINE)  # one that is no marker
 _OPERATOR = re.compile(r"\boperator\s*$")
 _NEAR, _FAR = 300, 1 << 16  # characters of a name; of a launch, or of what it calls, that are looked at
@@ -49,9 +53,12 @@ def _callee(code: str, end: int) -> int:
     begin, at = -1, _behind_blanks(code, end)
     while at > 0:
         if code[at - 1] in ")]":
-            at = begin = _opening(code, at, ")]}", "([{")
-            at = _behind_blanks(code, at)
+            opening = _opening(code, at, ")]}", "([{")
+            at = _behind_blanks(code, opening)
             word = _WORD.search(code, max(0, at - _NEAR), at)
+            if begin >= 0 and _stands_before(code, opening, word):
+                return begin
+            begin = opening
             if at <= 0 or code[at - 1] not in ")]>" and (word is None or word.group() in _STATEMENTS):
                 return begin
             continue
@@ -68,6 +75,13 @@ def _callee(code: str, end: int) -> int:
         if code.startswith("::", joined.start()) and not _outer(code, at):
             return joined.start()
     return begin
+
+
+def _stands_before(code: str, opening: int, word: re.Match | None) -> bool:
+    """What begins at `opening` belongs to the statement: if (...), [[likely]], (void)."""
+    if code.startswith("[[", opening) or code.startswith("(void)", opening):
+        return True
+    return code[opening] == "(" and word is not None and word.group() in _STATEMENTS
 
 
 def _outer(code: str, end: int) -> bool:
@@ -92,6 +106,10 @@ def _ends(code: str, at: int) -> list[int]:
 def _end(unit: Unit, start: int, at: int) -> int:
     """Where >>> begins. < and > are brackets of a template, or else they are signs."""
     ends, counts = _ends(unit.code, at), []
+    for end in ends:  # another >>> may close three templates
+        given = _NO_BRACKET.sub("", unit.code[at:end])
+        if given.count("<") == given.count(">") and len(commas(unit.code, at, end)) == 2:
+            return end
     for angles in (True, False):
         for end in ends:
             count = len(commas(unit.code, at, end, angles)) + 1 if unit.code[at:end].strip() else 0
@@ -144,11 +162,7 @@ def launches(unit: Unit, found: list[Kernel], unstated: str) -> None:
         name = re.sub(r"<.*", "", kernel).replace(" ", "").removeprefix("::")
         meant = _meant(name, unit.scope(at)[0], found)
         types = {k.stated for k in meant if not k.specialized}
-        if len(types) > 1:
-            raise unit.error(
-                at, f"{name}: kernels of this name run on different cores; say of which namespace, as in one::{name}"
-            )
-        stated = types.pop() if types else unstated
+        stated = SEVERAL if len(types) > 1 else types.pop() if types else unstated
         last = re.sub(r"\W+", "_", name.split("::")[-1])
         unit.replace(start, start, f'::AscendC::detail::Launch{{"{last}", {stated}}}(')
         given = _given(code, start, at)

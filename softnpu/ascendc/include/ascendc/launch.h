@@ -16,26 +16,50 @@
 namespace AscendC::detail {
 
 inline constexpr int kUnstated = -1;
-inline constexpr int kEither = -2;  // the same in a source that uses the cube
+inline constexpr int kEither = -2;   // the same in a source that uses the cube
+inline constexpr int kSeveral = -3;  // of a name, not of a kernel: those that it may mean run on different cores
 
-// Of a template's specialisation, which may run on other cores than its template: one of these behind each that states it.
-class Typed {
+// One behind each kernel: a launch may have another name for it, a pointer or a template's parameter, and a name may mean
+// another function where the launch stands. Hidden: each library has a list of its own, and may be unloaded.
+class __attribute__((visibility("hidden"))) Typed {
  public:
-  template <class... P>
-  Typed(void (*kernel)(P...), int type) : kernel_(reinterpret_cast<void (*)()>(kernel)), type_(type), next_(first_) {
-    first_ = this;
+  // By functions that call what they are given with the kernel. The first that compiles does: the kernel's name alone means
+  // one function or several, or a template's.
+  template <class... By>
+  Typed(const char* name, int type, By... by) : name_(name), type_(type) {
+    (take(by) || ...);
   }
-  template <class... P>
-  static int of(void (*kernel)(P...), int otherwise) {
+  static const Typed* of(void (*kernel)()) {
     for (const Typed* t = first_; t; t = t->next_)
-      if (t->kernel_ == reinterpret_cast<void (*)()>(kernel)) return t->type_;
-    return otherwise;
+      if (t->kernel_ == kernel) return t;
+    return nullptr;
   }
+  const char* name() const { return name_; }
+  int type() const { return type_; }
 
  private:
-  void (*kernel_)();
+  struct Take {
+    Typed* typed;
+    template <class... P>
+    void operator()(void (*kernel)(P...)) const {
+      typed->kernel_ = reinterpret_cast<void (*)()>(kernel);
+    }
+  };
+  template <class By>
+  bool take(By by) {
+    if constexpr (std::is_invocable_v<By, Take>) {
+      by(Take{this});
+      next_ = first_;
+      first_ = this;
+      return true;
+    }
+    return false;
+  }
+
+  const char* name_;
   int type_;
-  const Typed* next_;
+  void (*kernel_)() = nullptr;
+  const Typed* next_ = nullptr;
   static inline constinit const Typed* first_ = nullptr;
 };
 
@@ -87,6 +111,8 @@ inline uint32_t too_many(const char* name, uint32_t blocks, uint32_t cores) {
 template <class... P>
 uint32_t launch(const char* name, int type, uint32_t blocks, void* stream, void (*kernel)(P...),
                 std::type_identity_t<P>... arguments) {
+  static_assert(!(std::is_reference_v<P> || ...),
+                "a kernel's parameter is a reference, which no launch can pass: the kernel runs later");
   const uint32_t cores = type < 0 ? 1 : Core::cores(static_cast<KernelMetaType>(type));
   if (cores > 1 && blocks > SOFTNPU_ASCENDC_MOST_BLOCKS / cores) return too_many(name, blocks, cores);
   blocks *= cores;
@@ -117,10 +143,11 @@ struct Launchable {
   void (*kernel)(P...);
 
   void operator()(P... arguments) const {
-    const int type = Typed::of(kernel, launch.type);
-    if (const uint32_t code =
-            detail::launch(launch.name, type, launch.blocks.value, launch.stream, kernel, arguments...))
-      throw std::runtime_error(std::string(launch.name) + "<<<>>> was refused with " + std::to_string(code) +
+    const Typed* const known = Typed::of(reinterpret_cast<void (*)()>(kernel));
+    const char* const name = known ? known->name() : launch.name;
+    const int type = known ? known->type() : launch.type;
+    if (const uint32_t code = detail::launch(name, type, launch.blocks.value, launch.stream, kernel, arguments...))
+      throw std::runtime_error(std::string(name) + "<<<>>> was refused with " + std::to_string(code) +
                                ": aclGetRecentErrMsg says why");
   }
 };
@@ -133,6 +160,11 @@ struct LaunchableBy {
 
   template <class... A>
   void operator()(A... arguments) const {
+    if (launch.type == kSeveral)
+      throw std::runtime_error(std::string(launch.name) +
+                               "<<<>>>: functions of this name run on different cores: launch by a "
+                               "pointer to the one that is meant, as in static_cast<void (*)(...)>(" +
+                               launch.name + ")<<<>>>");
     Launchable<A...>{launch, called}(arguments...);
   }
 };
