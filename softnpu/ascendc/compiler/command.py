@@ -32,7 +32,7 @@ _LIMIT = re.compile(r"\b(?:constexpr|const)\b[^;=(){}]*\b((?:U?INT|U?LONG|U?SHRT
 
 
 def own_help() -> str:
-    """Of options that g++ does not know, one a line; g++'s own help follows it."""
+    """The options that g++ does not know, one a line; g++'s own help follows."""
     rows = [(f"{name}={value}", meaning) for name, (value, meaning) in HELP.items()]
     rows += [("-x asc", "what follows is AscendC, as *.asc are; -x c++ for host code"),
              ("ANYCEND_CXX", "in the environment: another compiler than g++")]  # fmt: skip
@@ -128,7 +128,8 @@ class Source:
         return translated
 
     def tell_those_that_wait(self) -> None:
-        """Host code that is built beside the source, or after it, finds in the launch headers why they are none."""
+        """Writes launch headers that are an #error with the compiler's first one: host code that is built beside the
+        source, or after it, then stops with the cause, not with a missing header."""
         why = re.search(r"^\S.*\berror: .*$", self.compiler.errors, re.MULTILINE)
         if self.line.headers is None or why is None:
             return
@@ -168,7 +169,7 @@ def rules(line: Line, compiler: Compiler, folder: Path) -> None:
 
 
 def asked(line: Line, compiler: Compiler, folder: Path) -> None:
-    """What makes nothing is not rewritten."""
+    """--version, -###, -E -dM and the like: nothing is compiled, so nothing is rewritten."""
     for source in sources(line, compiler, folder):
         compiler.run(*compiler.flags, *line.passed, *source.given())
 
@@ -202,7 +203,7 @@ def compiled(line: Line, compiler: Compiler, root: str, folder: Path) -> None:
 
 
 def kernels_of(arguments: list[str], root: str, folder: Path) -> list[kernels.Kernel]:
-    """Of the one source of such a command line. SourceError, also with the compiler's words."""
+    """The kernels that the one source of a command line defines. SourceError, also with the compiler's words."""
     line = Line(arguments)
     compiler = Compiler(line, root, folder)
     try:

@@ -15,11 +15,10 @@ from unit import Scope, Unit, plain
 # KernelMetaType of macros.h, without that of chips whose cores are both in one.
 KERNEL_TYPES = ("KERNEL_TYPE_AIV_ONLY", "KERNEL_TYPE_AIC_ONLY", "KERNEL_TYPE_MIX_AIV_1_0", "KERNEL_TYPE_MIX_AIC_1_0",
                 "KERNEL_TYPE_MIX_AIC_1_1", "KERNEL_TYPE_MIX_AIC_1_2")  # fmt: skip
-UNSTATED = "::AscendC::detail::kUnstated"
+# launch.h: which cores a kernel runs on that says nothing of it; and in a source that uses the cube, where it may mean
+# either kind. The last is of a name, whose functions run on different cores.
+UNSTATED, EITHER = "::AscendC::detail::kUnstated", "::AscendC::detail::kEither"
 SEVERAL = "::AscendC::detail::kSeveral"
-EITHER = (
-    "::AscendC::detail::kEither"  # the same in a source that uses the cube: the kernel may mean both kinds of cores
-)
 # Words that macros.h leaves for this file (ASCENDC_WORDS); the compiler does not see them.
 _WORD = re.compile(r"\b(?:__global__|__cube__|__vector__|__mix__\s*\([^()]*\))")
 _ATTRIBUTES = {
@@ -53,16 +52,17 @@ _C_LIBRARY = frozenset(
 
 @dataclass
 class Kernel:
-    """A definition. Of one that is not extern "C" types and names are left empty: it has no function of the host's."""
+    """A definition, or a declaration alone. Only a definition that is extern "C" has types and names: of the others no
+    aclrtlaunch_k is made."""
 
     name: str
     scope: Scope
     begin: int  # of the declaration
-    end: int  # behind the body
+    end: int  # behind the body, or behind the parameters of what is declared alone
     linked: bool  # extern "C"
     types: list[str]  # of its parameters, as the kernel has them
     names: list[str]
-    stated: str = ""  # a KernelMetaType, where the kernel says it
+    stated: str = ""  # a KernelMetaType, where the kernel says it; command.py fills in what the others get
     defined: bool = True
     called: str = ""  # behind its definition, with the arguments of a specialisation: k, ns::k<int>; no template's
     specialized: bool = False
@@ -73,7 +73,7 @@ class Kernel:
     more: bool = False  # a parameter has a default argument or any type, or there are any number of template arguments
 
     def open(self, given: int) -> bool:
-        """A launch with so many template arguments leaves it to the call's arguments which function is meant."""
+        """Whether the call's arguments say which function is meant, in a launch with so many template arguments."""
         return self.more or given < self.wanted
 
     def host_types(self) -> list[str]:
@@ -118,7 +118,8 @@ def _by(called: str) -> str:
 
 
 def has_cube(unit: Unit) -> bool:
-    """The source itself has, as it is compiled; headers of its own may have what it does not use."""
+    """Whether the source itself, as it is compiled, names the cube. Its headers do not count: they may have what it
+    does not use."""
     return any(unit.place(word.start())[0] == unit.path for word in _CUBE.finditer(unit.code))
 
 
@@ -133,7 +134,7 @@ def find(unit: Unit) -> list[Kernel]:
 
 
 def named(unit: Unit) -> list[Kernel]:
-    """And those that are declared alone, which another source may define."""
+    """The kernels that are defined or declared alone, in order: another source may define the latter."""
     return [kernel for word in _GLOBAL.finditer(unit.code) if (kernel := _kernel(unit, word.start()))]
 
 
@@ -244,8 +245,8 @@ def _host_parameters(kernel: Kernel, unit: Unit, opening: int, end: int) -> None
 
 
 def launched(unit: Unit, found: list[Kernel]) -> None:
-    """With its type behind each kernel, and in its body, which a launch may reach that does not know it; aclrtlaunch_k
-    behind each kernel k that is extern "C"; and without the words that are no C++."""
+    """Edits the unit: the cores of each kernel (Typed) go behind it, and into its body, which a launch may reach that does
+    not know them; aclrtlaunch_k goes behind each kernel k that is extern "C"; the words that are no C++ go out."""
     for number, kernel in enumerate(found):
         if kernel.stated in KERNEL_TYPES and kernel.body >= 0:
             said = f'{kernel.stated}, "{kernel.stated}"'

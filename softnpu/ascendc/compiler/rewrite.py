@@ -1,6 +1,7 @@
 """k<<<blocks, l2ctrl, stream>>>(args) becomes ::AscendC::detail::Launch{"k", type}(k)(blocks, l2ctrl, stream)(args),
 with the type of the kernels of that name; where the function that is called then has another, as it says itself behind
-its definition (kernels.py), that counts. Each piece stays on its line.
+its definition (kernels.py), that counts. Where the call's arguments decide which function k is, two lambdas stand in
+place of (k): launch.h says what they are for. Each piece stays on its line.
 
 What it is not: a check of the arguments; the compiler sees the call.
 """
@@ -85,7 +86,7 @@ def _stands_before(code: str, opening: int, word: re.Match | None) -> bool:
 
 
 def _outer(code: str, end: int) -> bool:
-    """What stands before :: is what it goes on from, and no word of a statement."""
+    """Whether a name stands before ::, as in a::k; in `return ::k` it is a word of a statement, so k begins at ::."""
     word = _WORD.search(code, max(0, end - _NEAR), end)
     return code[end - 1 : end] == ">" if word is None else word.group() not in _STATEMENTS
 
@@ -104,7 +105,8 @@ def _ends(code: str, at: int) -> list[int]:
 
 
 def _end(unit: Unit, start: int, at: int) -> int:
-    """Where >>> begins. < and > are brackets of a template, or else they are signs."""
+    """Where >>> begins: at the first place that leaves three arguments. < and > between them are taken for brackets of
+    templates first; if no place fits, for signs."""
     ends, counts = _ends(unit.code, at), []
     for end in ends:  # another >>> may close three templates
         given = _NO_BRACKET.sub("", unit.code[at:end])
@@ -145,7 +147,7 @@ def _meant(name: str, scope: Scope, found: list[Kernel]) -> list[Kernel]:
 
 
 def launches(unit: Unit, found: list[Kernel], unstated: str) -> None:
-    """`unstated`: the type of kernels that are not among those found."""
+    """Edits the unit: each launch becomes C++. `unstated`: the type where no kernel of `found` has the name."""
     code = unit.code
     for match in _OPENS.finditer(code):
         at = match.start()

@@ -25,7 +25,7 @@ Scope = tuple[str, ...]  # the namespaces' names from outside to inside; anonymo
 
 
 def markers(text: str) -> Iterator[re.Match]:
-    """Line markers, but for lines of a raw string or of a comment that look like one."""
+    """Line markers, without the lines of a raw string or of a comment (-C) that look like one."""
     start = dark = 0  # behind the last marker; behind a string or comment that goes on there
     for marker in _MARKER.finditer(text):
         if marker.start() < dark:
@@ -131,11 +131,11 @@ class Unit:
         return self._scopes[number]
 
     def replace(self, start: int, end: int, new: str) -> None:
-        """A piece of one line, so that all keep their numbers; several at one place in their order."""
+        """`new` has as many newlines as the piece, so that lines keep their numbers; edits at one place in order."""
         self._edits.append((start, end, new))
 
     def name(self, word: str, new: str) -> None:
-        """Another name in place of one that the preprocessor left."""
+        """Puts `new` in place of a name wherever the preprocessor left it."""
         for found in re.finditer(rf"\b{word}\b", self.text):
             self.replace(*found.span(), new)
 

@@ -1,5 +1,5 @@
-// The C library's <assert.h>, and where the kernels' API was included assert(condition, "format", ...), too. It has no guard: <cassert>
-// and <assert.h> say assert anew wherever they stand. What it is not: the function that it calls (ascendc/system.h).
+// In place of the C library's <assert.h>, which it includes: behind the kernels' API, assert takes a format, too, as ascendc_assert does. It
+// has no guard, since each include of <cassert> defines assert again. What it is not: the function that is called (ascendc/system.h).
 #include_next <assert.h>
 #if defined(ascendc_assert)
 #undef assert

@@ -44,7 +44,7 @@ Neighbours neighbours(const std::string& directory) {
   return found;
 }
 
-// Null, and a warning unless nothing is there, where the library cannot be opened; `refusal` then says why.
+// Null if the library cannot be opened, with a warning unless nothing is there. `refusal`: why not to try, or empty. `why`: the reason, or empty.
 void* open_or_warn(const std::string& path, std::string refusal, std::string* why = nullptr) {
   void* handle = refusal.empty() ? try_open_file(path, &refusal) : nullptr;
   if (!handle && refusal != kNotThere) TORCH_WARN("npu: the operators of ", path, " are left out: ", refusal);

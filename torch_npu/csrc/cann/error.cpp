@@ -30,8 +30,8 @@ std::string called_function(const std::string& expression) {
   return expression;
 }
 
-// The kernel of the program's own that failed, in the software NPU's words: "… add failed on device 0: block 3: add.asc:28: Add: …".
-// Empty: another task, or another CANN's words.
+// The name of the program's own kernel that failed, from the software NPU's words: "… add failed on device 0: block 3: add.asc:28: Add: …".
+// Empty if an operator or another task failed, or if the words are another CANN's.
 std::string_view own_kernel(std::string_view message) {
   const size_t end = message.find(" failed on device ");
   const size_t colon = message.find(": ", end);
@@ -67,7 +67,7 @@ std::string remedy(int status, std::string_view message) {
 }
 
 std::string describe(int status, const std::string& symbol) {
-  // The words that programs which recover look for.
+  // "FORCE STOP" is what programs that recover look for in the text.
   const char* stop = status == ACL_ERROR_RT_DEVICE_TASK_ABORT ? "npu: FORCE STOP: " : "npu: ";
   std::string text = stop + symbol + " failed (returned " + std::to_string(status) + " " + status_name(status) + ")";
   const std::string message = recent_message();

@@ -17,7 +17,7 @@ constexpr const char* kNotThere = "not there";
 // Empty if a file is there; else why not: kNotThere, a link to nothing, a folder.
 std::string obstacle_at(const std::string& path);
 
-// The same of a package, whose file may belong to root or the user alone.
+// The same of a package's library, which must belong to root or to the user.
 std::string refusal_of(const std::string& path);
 
 }  // namespace cann

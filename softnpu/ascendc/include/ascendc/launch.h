@@ -1,4 +1,4 @@
-// Host side: puts a kernel on a stream. `bisheng` writes k<<<blocks, ws, stream>>>(args) as Launch{"k", type}(k)(blocks, ws,
+// Host side: puts a kernel on a stream. `bisheng` writes k<<<blocks, l2ctrl, stream>>>(args) as Launch{"k", type}(k)(blocks, l2ctrl,
 // stream)(args), and makes aclrtlaunch_k of each kernel. What it is not: the threads (libsoftnpu_ascendc.so). Arguments are copied at the call.
 #pragma once
 
@@ -16,11 +16,12 @@
 namespace AscendC::detail {
 
 inline constexpr int kUnstated = -1;
-inline constexpr int kEither = -2;   // the same in a source that uses the cube
+inline constexpr int kEither = -2;   // the same in a source that uses the cube: it may mean both kinds of cores
 inline constexpr int kSeveral = -3;  // of a name, not of a kernel: those that it may mean run on different cores
 
-// One behind each kernel: a launch may have another name for it, a pointer or a template's parameter, and a name may mean
-// another function where the launch stands. Hidden: each library has a list of its own, and may be unloaded.
+// Which cores a kernel runs on; `bisheng` puts one behind each. A launch may have another name for it, a pointer or a
+// template's parameter, and a name may mean another function where the launch stands. Hidden: each library has a list of
+// its own, and may be unloaded.
 class __attribute__((visibility("hidden"))) Typed {
  public:
   // By functions that call what they are given with the kernel. The first that compiles does: the kernel's name alone means
@@ -122,7 +123,7 @@ uint32_t launch(const char* name, int type, uint32_t blocks, void* stream, void 
   return softnpuAscendcLaunch(stream, &described);
 }
 
-// What stands before <<<, and in it.
+// The kernel's name and type, and what stands in <<<>>>.
 struct Launching {
   // The number of blocks, of any type that becomes one.
   struct Count {
@@ -152,7 +153,7 @@ struct Launchable {
   }
 };
 
-// The same where the arguments say which function is meant.
+// The same where the arguments say which function is meant: `called` is a lambda around the kernel, whose call the compiler resolves.
 template <class Called>
 struct LaunchableBy {
   Launching launch;
@@ -169,7 +170,7 @@ struct LaunchableBy {
   }
 };
 
-// And where a call may give more or fewer than the whole function has: default arguments, packs.
+// And where the name alone says a function, but a call may give more or fewer arguments than it has: default arguments, packs.
 template <class Called, class... P>
 struct LaunchableWithDefaults : Launchable<P...> {
   LaunchableBy<Called> other;
@@ -194,7 +195,7 @@ struct Launch {
       return Launchable<P...>{{launch.name, launch.type, blocks, stream}, kernel};
     };
   }
-  // `whole` gives the above where the name alone says which function is meant; else the call does.
+  // `whole` is a lambda that gives the above if the name alone says which function is meant; if not, its call does not compile, and `called` remains.
   template <class Whole, class Called>
   auto operator()(Whole whole, Called called) const {
     return [launch = *this, whole, called](Launching::Count blocks, void* reserved, void* stream) {

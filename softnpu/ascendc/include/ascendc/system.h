@@ -14,7 +14,7 @@
     if (!(condition)) ::AscendC::detail::fail(::AscendC::detail::Site::here(), "ASSERT", #condition " does not hold"); \
   } while (false)
 #define PRINTF printf
-#if defined(ASCENDC_DUMP) && ASCENDC_DUMP == 0  // as documented: without them
+#if defined(ASCENDC_DUMP) && ASCENDC_DUMP == 0  // the user wants neither ascendc_assert nor assert
 #define ascendc_assert(condition, ...) static_cast<void>(0)
 #else
 #define ascendc_assert(condition, ...)                                                                            \
@@ -30,7 +30,7 @@ using ::printf;
 
 namespace detail {
 
-// As printf takes it: half and bfloat16_t are no double of their own accord.
+// As printf takes it: C++ makes no double of half and bfloat16_t by itself.
 template <class T>
 auto printed(T value) {
   if constexpr (std::is_same_v<T, half> || std::is_same_v<T, bfloat16_t>)
