@@ -245,8 +245,8 @@ def _host_parameters(kernel: Kernel, unit: Unit, opening: int, end: int) -> None
 
 
 def launched(unit: Unit, found: list[Kernel]) -> None:
-    """Edits the unit: the cores of each kernel (Typed) go behind it, and into its body, which a launch that does not know
-    them may reach; aclrtlaunch_k goes behind each kernel k that is extern "C"; the words that are no C++ go out."""
+    """Edits the unit: the cores of each kernel (Typed) go behind it, and into its body, for a launch that does not know
+    them; aclrtlaunch_k goes behind each kernel k that is extern "C"; the words that are no C++ go out."""
     for number, kernel in enumerate(found):
         if kernel.stated in KERNEL_TYPES and kernel.body >= 0:
             said = f'{kernel.stated}, "{kernel.stated}"'
