@@ -40,12 +40,15 @@ $(VENV)/torch-spec: FORCE | $(BIN)/python
 .PHONY: FORCE
 FORCE:
 
+# pip compiles one file after the other, a minute of a processor: all processors do that at the end.
 $(VENV)/ready: $(REQUIREMENTS) $(VENV)/torch-spec
 	@echo "== installing the pinned requirements into $(VENV)"
-	$(BIN)/python -m pip install --disable-pip-version-check -r requirements/dev.txt
+	$(BIN)/python -m pip install --disable-pip-version-check --no-compile -r requirements/dev.txt
 	@echo "== installing $(TORCH_SPEC) $(TORCH_INDEX_ARGS)"
-	$(BIN)/python -m pip install --disable-pip-version-check $(TORCH_INDEX_ARGS) '$(TORCH_SPEC)' -c requirements/dev.txt
-	$(BIN)/python -m pip install --disable-pip-version-check --no-deps -r requirements/no-deps.txt
+	$(BIN)/python -m pip install --disable-pip-version-check --no-compile $(TORCH_INDEX_ARGS) '$(TORCH_SPEC)' -c requirements/dev.txt
+	$(BIN)/python -m pip install --disable-pip-version-check --no-compile --no-deps -r requirements/no-deps.txt
+	@$(BIN)/python -m compileall -q -j $(JOBS) -x /py312_ $(abspath $(VENV))/lib || \
+	  echo "what is named above is for another Python: it is compiled where it is imported, if ever"
 	@touch $@
 
 # --- build ----------------------------------------------------------------------------------------------------------
