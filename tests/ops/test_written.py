@@ -140,6 +140,24 @@ def test_values_broadcast_to_what_an_index_selects() -> None:
         assert torch.equal(got.cpu(), want)
 
 
+def test_each_of_many_operands_is_compared() -> None:
+    """Of an operator with five outputs and three inputs, by two of those that the caller gives."""
+    x, memory = torch.ones(4, 6, device="npu"), torch.ones(40, device="npu")
+    a, b, c = memory[:6], memory[6:12], memory[12:18]
+
+    def train(x: torch.Tensor, mean: torch.Tensor, var: torch.Tensor, *of: torch.Tensor) -> torch.Tensor:
+        return torch.nn.functional.batch_norm(x, mean, var, *of, training=True)
+
+    train(x, a, b, c)
+    for wrong in ((memory[:24].view(4, 6), memory[20:26], b), (x, a, b, memory[3:9]), (x, a, b, c, memory[8:14])):
+        with pytest.raises(RuntimeError, match="some elements of the input tensor and the written-to tensor"):
+            train(*wrong)
+    with pytest.raises(RuntimeError, match="more than one element of the written-to tensor"):
+        train(x, a, memory[30:31].expand(6), c)
+    with pytest.raises(RuntimeError, match="Expected all tensors to be on the same device"):
+        train(x, torch.ones(6), b, c)
+
+
 def test_an_output_on_another_device_is_refused() -> None:
     with pytest.raises(RuntimeError, match="device"):
         torch.dot(torch.ones(3).npu(), torch.ones(3).npu(), out=torch.empty(()))

@@ -3,7 +3,6 @@
 #include "csrc/ops/aclnn_call.h"
 
 #include <ATen/Context.h>
-#include <ATen/MemoryOverlap.h>
 
 #include <array>
 #include <atomic>
@@ -288,28 +287,6 @@ void destroy(const aclFloatArray* handle) noexcept { cann::acl().aclDestroyFloat
 void destroy(const aclBoolArray* handle) noexcept { cann::acl().aclDestroyBoolArray(handle); }
 void destroy(const aclTensorList* handle) noexcept { cann::acl().aclDestroyTensorList(handle); }
 void destroy(const aclScalarList* handle) noexcept { cann::acl().aclDestroyScalarList(handle); }
-
-bool is_lazy(const at::Tensor& tensor) { return tensor.is_conj() || tensor.is_neg(); }
-
-void check_written(const at::Tensor& tensor, bool may_repeat) {
-  TORCH_CHECK(tensor.is_privateuseone(),
-              "Expected all tensors to be on the same device, but found at least two devices, ",
-              "npu:", static_cast<int>(current_device()), " and ", tensor.device(), "!");
-  if (!may_repeat) at::assert_no_internal_overlap(tensor);
-}
-
-void check_shared(const at::Tensor& written, const at::Tensor& read) { at::assert_no_partial_overlap(written, read); }
-
-void check_written_in_list(const at::Tensor& tensor) {
-  check_written(tensor, false);
-  TORCH_CHECK_NOT_IMPLEMENTED(!is_lazy(tensor),
-                              "npu: a list of outputs cannot hold a lazy conjugation or negation; resolve_conj() and "
-                              "resolve_neg() make a tensor of its own");
-}
-
-at::Tensor stand_in_for(const at::Tensor& tensor) { return tensor.resolve_conj().resolve_neg(); }
-
-void write_back(const at::Tensor& tensor, const at::Tensor& stand_in) { tensor.copy_(stand_in); }
 
 void follow_determinism() {
   static std::atomic<bool> told{false};

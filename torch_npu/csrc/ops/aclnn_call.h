@@ -31,13 +31,9 @@
 #include "aclnn/api.h"
 #include "aclnn/written.h"
 #include "csrc/ops/storage.h"
+#include "csrc/ops/written.h"
 
 namespace npu {
-
-// A tensor that may be written though several of its elements share memory: all get the same value, or PyTorch only warns.
-struct Repeated {
-  const at::Tensor& tensor;
-};
 
 aclDataType acl_dtype(at::ScalarType type);
 
@@ -207,33 +203,6 @@ struct Arg<const char*> : Arg<char*> {
   using Arg<char*>::Arg;
 };
 
-// What the checks of written tensors see of an argument: its tensor, or null.
-inline const at::Tensor* tensor_of(const at::Tensor& tensor) { return &tensor; }
-inline const at::Tensor* tensor_of(const std::optional<at::Tensor>& tensor) { return tensor ? &*tensor : nullptr; }
-inline const at::Tensor* tensor_of(const Repeated& repeated) { return &repeated.tensor; }
-
-template <class A>
-inline constexpr bool is_list = std::is_same_v<A, at::TensorList> || std::is_same_v<A, at::ITensorListRef> ||
-                                std::is_same_v<A, std::vector<at::Tensor>>;
-template <class A>
-inline constexpr bool is_tensor = requires(const A& a) { tensor_of(a); } && !is_list<A>;
-
-// May it be written as it is? Then nothing else has to be asked of it.
-inline bool plainly_written(const at::Tensor& tensor) {
-  constexpr c10::DispatchKeySet kLazy({c10::DispatchKey::Conjugate, c10::DispatchKey::Negative});
-  const c10::TensorImpl* impl = tensor.unsafeGetTensorImpl();
-  return impl->key_set().has(c10::DispatchKey::PrivateUse1) && !impl->key_set().has_any(kLazy) &&
-         tensor.is_non_overlapping_and_dense();
-}
-
-// Throw PyTorch's errors: another device, memory shared within the tensor, with another in part.
-void check_written(const at::Tensor& tensor, bool may_repeat);
-void check_shared(const at::Tensor& written, const at::Tensor& read);
-void check_written_in_list(const at::Tensor& tensor);
-bool is_lazy(const at::Tensor& tensor);
-at::Tensor stand_in_for(const at::Tensor& tensor);
-void write_back(const at::Tensor& tensor, const at::Tensor& stand_in);
-
 // Tells CANN what torch.use_deterministic_algorithms() says, when that has changed. It chooses kernels by it in phase one.
 void follow_determinism();
 
@@ -288,7 +257,17 @@ class AclnnFunction<aclnnStatus(P...), Written> : public detail::AclnnSymbols {
   // Throws if an output cannot be written; false if one needs a stand-in.
   template <size_t... I, class... A>
   static bool check(std::index_sequence<I...> each, const A&... args) {
-    return (check_output<I>(each, args, args...) && ...);
+    constexpr size_t outs = (size_t{(Written >> I) & 1 && detail::in_a_row<A>} + ... + 0);
+    constexpr size_t operands = (size_t{detail::in_a_row<A>} + ... + 0);
+    constexpr bool plain = ((detail::in_a_row<A> || !detail::is_list<A>) && ...);
+    if constexpr (plain && outs * (operands - outs) > detail::kFewPairs) {
+      detail::Checked all[operands];
+      detail::Checked* end = all;
+      ((end = detail::put_checked<((Written >> I) & 1) != 0>(end, args)), ...);
+      return detail::check_all(all, end);
+    } else {
+      return (check_output<I>(each, args, args...) && ...);
+    }
   }
 
   template <size_t O, size_t... I, class Out, class... A>
@@ -325,34 +304,9 @@ class AclnnFunction<aclnnStatus(P...), Written> : public detail::AclnnSymbols {
   template <size_t... I, class... A>
   void call_and_write_back(std::index_sequence<I...> each, const A&... args) const {
     std::array<at::Tensor, sizeof...(A)> stand_ins;
-    (make_stand_in<I>(args, stand_ins[I]), ...);
-    (*this)(or_stand_in<I>(args, stand_ins[I])...);
-    (write_back<I>(args, stand_ins[I]), ...);
-  }
-  template <size_t I, class A>
-  static void make_stand_in(const A& arg, at::Tensor& stand_in) {
-    if constexpr (writes<I, A>) {
-      const at::Tensor* tensor = detail::tensor_of(arg);
-      if (tensor && tensor->defined() && detail::is_lazy(*tensor)) stand_in = detail::stand_in_for(*tensor);
-    }
-  }
-  template <size_t I, class A>
-  static decltype(auto) or_stand_in(const A& arg, const at::Tensor& stand_in) {
-    if constexpr (std::is_same_v<A, Repeated>) {
-      return Repeated{stand_in.defined() ? stand_in : arg.tensor};
-    } else if constexpr (writes<I, A>) {
-      static const at::Tensor none;
-      const at::Tensor* tensor = detail::tensor_of(arg);
-      return static_cast<const at::Tensor&>(stand_in.defined() ? stand_in : tensor ? *tensor : none);
-    } else {
-      return static_cast<const A&>(arg);
-    }
-  }
-  template <size_t I, class A>
-  static void write_back(const A& arg, const at::Tensor& stand_in) {
-    if constexpr (writes<I, A>) {
-      if (stand_in.defined()) detail::write_back(*detail::tensor_of(arg), stand_in);
-    }
+    (detail::make_stand_in<writes<I, A>>(args, stand_ins[I]), ...);
+    (*this)(detail::or_stand_in<writes<I, A>>(args, stand_ins[I])...);
+    (detail::write_back_from<writes<I, A>>(args, stand_ins[I]), ...);
   }
 
   template <size_t... I, class... A>
