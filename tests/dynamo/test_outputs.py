@@ -55,6 +55,21 @@ def test_an_output_may_be_the_next_argument():
     assert counts.captures == 1
 
 
+def test_an_output_stays_for_its_stream_while_another_streams_replay_waits():
+    function, x, gate = compiled(lambda x: x * 2 + 1), torch.ones(64, device="npu"), npu.ExternalEvent()
+    for _ in range(3):
+        held = function(x)
+    other = npu.Stream()
+    other.wait_stream(npu.current_stream())
+    with npu.stream(other):
+        gate.wait()
+        moving = function(x * 3)
+    read = held * 1
+    gate.record(npu.Stream())
+    npu.synchronize()
+    assert (read == 3).all() and (held == 3).all() and (moving == 7).all()
+
+
 def test_two_functions_in_turns():
     first, second = compiled(lambda x: (x @ x).sin() + 1), compiled(lambda x: (x @ x).cos() * 2)
     kept = []

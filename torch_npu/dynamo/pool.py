@@ -34,8 +34,8 @@ class Pool:
         self.lock = threading.RLock()
         self._handles = (graph_pool_handle(), graph_pool_handle()) if handle is None else (handle, handle)
         self.addresses: Counter[int] = Counter()  # of forwards: outputs, parameters; the same in each call
-        # To the program, by pool and order of capture, until found to be let go.
-        self._given: dict[tuple[Handle, int], Outputs] = {}
+        # To the program, by pool and order of capture, until found to be let go; and on which stream.
+        self._given: dict[tuple[Handle, int], tuple[Outputs, torch.Stream]] = {}
         self._captured = 0
         self._raw: int | None = None
         self._last: torch.Stream | None = None
@@ -72,7 +72,7 @@ class Pool:
             self._condemned += recordings
             while self._condemned and not self._capturing:
                 self._condemned.pop().close()
-            self._given = {place: outputs for place, outputs in self._given.items() if outputs.held()}
+            self._given = {place: given for place, given in self._given.items() if given[0].held()}
 
     def follow(self) -> None:
         """The current stream waits for what used the pool last."""
@@ -86,10 +86,22 @@ class Pool:
 
     def before_replay(self, handle: Handle, number: int) -> None:
         for place in [place for place in self._given if place[0] == handle and place[1] >= number]:
-            self._given.pop(place).leave()
+            outputs, stream = self._given.pop(place)
+            if stream == self._last:
+                outputs.leave()
+            elif outputs.held():
+                self._leave(outputs, stream)
+
+    def _leave(self, outputs: Outputs, stream: torch.Stream) -> None:
+        """On the stream they were given on, which goes on to use them, behind what this one did to them."""
+        current = streams.current_stream(self.device)
+        with streams.stream(stream):
+            stream.wait_stream(current)
+            outputs.leave()
+        current.wait_stream(stream)
 
     def after_replay(self, handle: Handle, number: int, outputs: Outputs) -> None:
-        self._given[handle, number] = outputs
+        self._given[handle, number] = outputs, self._last
 
     def add(self, addresses: list[int]) -> None:
         self.addresses.update(addresses)
