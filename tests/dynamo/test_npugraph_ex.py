@@ -210,10 +210,5 @@ def test_compile_fx_in_a_back_end_of_ones_own(style):
     assert counts.captures == 1
 
 
-def test_what_is_not_here_says_so():
-    with pytest.raises(NotImplementedError, match=r"limit_core_num\(4, 8\): the cores of a stream cannot be limited"):
-        npu.npugraph_ex.scope.limit_core_num(4, 8)
-
-
 def test_the_entry_points_are_registered():
     assert {"npu", "npugraph_ex", "npugraphs"} <= set(torch._dynamo.list_backends())

@@ -115,8 +115,17 @@ def _on_npu(node: torch.fx.Node) -> bool:
     return isinstance(value, torch.Tensor) and value.device.type == "npu"
 
 
+def _refuse_limits(graph: torch.fx.Graph) -> None:
+    if any(str(node.target) == "npu._limit_core_num_begin.default" for node in graph.nodes):
+        raise NotImplementedError(
+            "torch.npu.npugraph_ex.scope.limit_core_num: Inductor reorders and joins operators, so a limit for some of "
+            'them has no place; compile with backend="npugraph_ex" or "npugraphs", or put the compiled function inside'
+        )
+
+
 class NpuGraphPass(CustomGraphModulePass):
     def __call__(self, gm: torch.fx.GraphModule) -> None:
+        _refuse_limits(gm.graph)
         for target in (aten.argmax.default, aten.argmin.default):
             for node in gm.graph.find_nodes(op="call_function", target=target):
                 if _on_npu(node):
