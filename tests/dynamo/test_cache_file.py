@@ -28,6 +28,10 @@ def _operator(content, name, args, kwargs=None):
     node.update(target=name, args=args, kwargs=kwargs or {})
 
 
+def _lengths(content, **given):
+    content["replay"]["lengths"] = {"free": [], "computed": [], "calls": [], **given}
+
+
 # Where a keyword would become Python's text, the second line would be run.
 INJECTED = "self = 1)\nopen('proof', 'w')\nprint(1, x"
 
@@ -71,6 +75,10 @@ INJECTED = "self = 1)\nopen('proof', 'w')\nprint(1, x"
         (lambda c: c.update(result=["call", "os.system"]), "is nothing to return"),
         (lambda c: c["replay"].update(device=99), "there is no npu:99"),
         (lambda c: c["replay"].update(mutated=[77]), "the graph has"),
+        (lambda c: _lengths(c, calls=[[2, ["absent"]]]), "does not fit this module"),
+        (lambda c: _lengths(c, computed=[len(c["graph"]["nodes"]) - 2]), "is not computed of numbers"),
+        (lambda c: _lengths(c, free=[0]), "a length is a tensor"),
+        (lambda c: _lengths(c, free=[99]), "does not fit this module"),
         (lambda c: c.update(state=[]), "default type, autocast and determinism are"),
     ],
 )

@@ -41,6 +41,7 @@ class NpuGraphPolicy(CUDAGraphPolicy):
         return output_code
 
     def _replay(self, graph: CompiledFxGraph) -> None:
+        from torch_npu._inductor import lengths
         from torch_npu.dynamo import npugraphs_entry
         from torch_npu.dynamo.replayed import Replayed, say
 
@@ -55,6 +56,7 @@ class NpuGraphPolicy(CUDAGraphPolicy):
         graph.current_callable = Replayed(
             graph.current_callable, name=NAME, device=next(iter(graph.device_idxs)), backward=backward,
             lasting=() if backward else graph.fx_kwargs["static_input_idxs"] or (), mutated=graph.mutated_input_idxs,
+            lengths=lengths.find(graph.source_code),
         ).boxed()  # fmt: skip
 
 

@@ -1,10 +1,11 @@
 """Numbers of a graph on which nothing depends but attention's lengths on the host: a recording has them anew in each
-replay, by NPUGraph.update, so other ones are no reason for another recording. Read from the graph; who replays:
-recording.py. Which arguments an update may change is the handler's to say (torch_npu/npu/_npugraph_handlers)."""
+replay, by NPUGraph.update, so other ones are no reason for another recording. Read from the graph; of Inductor's code:
+torch_npu/_inductor/lengths.py. Who replays: recording.py. Which arguments an update may change is the handler's to say
+(torch_npu/npu/_npugraph_handlers)."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import torch
@@ -27,16 +28,24 @@ def _computable(nodes: Sequence[fx.Node]) -> set[fx.Node]:
     return found
 
 
-def _lists(node: fx.Node) -> dict[str, Any] | None:
-    """Of a call whose operator has a handler: the lists that an update may change, by the update's names."""
-    handler = handler_of(node.target) if isinstance(node.target, torch._ops.OpOverload) else None
+def changeable(operator: torch._ops.OpOverload) -> dict[str, str] | None:
+    """Of an operator that has a handler: the arguments that an update may change, by the update's names for them."""
+    handler = handler_of(operator)
     if handler is None:
         return None
-    names = [argument.name for argument in node.target._schema.arguments]
+    names = [argument.name for argument in operator._schema.arguments]
+    specs = handler.get_update_specs(operator.__name__)
+    return {key: names[place] if isinstance(place, int) else place for _, place, key in specs}
+
+
+def _lists(node: fx.Node) -> dict[str, Any] | None:
+    """Of a call of such an operator: the lists among those arguments."""
+    found = changeable(node.target) if isinstance(node.target, torch._ops.OpOverload) else None
+    if found is None:
+        return None
+    names = [argument.name for argument in node.target._schema.arguments]  # type: ignore[union-attr]
     given = {**dict(zip(names, node.args, strict=False)), **node.kwargs}
-    specs = handler.get_update_specs(node.target.__name__)
-    places = {key: names[place] if isinstance(place, int) else place for _, place, key in specs}
-    return {key: given[name] for key, name in places.items() if isinstance(given.get(name), (list, tuple))}
+    return {key: given[name] for key, name in found.items() if isinstance(given.get(name), (list, tuple))}
 
 
 def _waits(node: fx.Node) -> bool:
@@ -47,24 +56,13 @@ def _waits(node: fx.Node) -> bool:
 
 class Lengths(NamedTuple):
     free: frozenset[int]  # arguments that are no part of a recording's key
-    arguments: list[fx.Node]
-    computed: list[fx.Node]
-    calls: list[dict[str, Any]]  # each captured call, in order: the lists that are changed
-
-    def given(self, inputs: Sequence[Any]) -> list[dict[str, Any]]:
-        """What NPUGraph.update is told for these arguments."""
-        values = dict(zip(self.arguments, inputs, strict=True))
-
-        def of(value: Any) -> Any:
-            return fx.map_arg(value, values.__getitem__)
-
-        for node in self.computed:
-            values[node] = node.target(*of(node.args), **of(node.kwargs))  # type: ignore[operator]
-        return [{key: list(of(value)) for key, value in call.items()} for call in self.calls]
+    calls: int  # that are captured, and that updates make anew
+    given: Callable[[Sequence[Any]], list[dict[str, Any]]]  # what NPUGraph.update is told for the arguments of a call
 
 
-def find(module: fx.GraphModule) -> Lengths | None:
-    """None where nothing is free."""
+def find(module: fx.GraphModule) -> dict[str, Any] | None:
+    """As plain data, for a file and for `of_graph`: which arguments are free, and, by their places among the nodes,
+    the numbers that are computed, and captured calls with the lists that are changed. None where nothing is free."""
     nodes = list(module.graph.nodes)
     computable = _computable(nodes)
     calls = {node: found for node in nodes if (found := _lists(node)) is not None}
@@ -90,9 +88,45 @@ def find(module: fx.GraphModule) -> Lengths | None:
         if node in computable and node.users:
             if all(node in lists.get(user, ()) or user in free for user in node.users):
                 free.add(node)
-    arguments = [node for node in nodes if node.op == "placeholder"]
-    indices = frozenset(i for i, node in enumerate(arguments) if node in free)
+    indices = [i for i, node in enumerate(n for n in nodes if n.op == "placeholder") if node in free]
     if not indices:
         return None
-    computed = [node for node in nodes if node in computable and node.op != "placeholder"]
-    return Lengths(indices, arguments, computed, list(calls.values()))
+    return {
+        "free": indices,
+        "computed": [i for i, node in enumerate(nodes) if node in computable and node.op != "placeholder"],
+        "calls": [[i, list(calls[node])] for i, node in enumerate(nodes) if node in calls],
+    }
+
+
+def of_graph(graph: fx.Graph, found: dict[str, Any] | None) -> Lengths | None:
+    """LookupError or TypeError where `found` is not of this graph."""
+    if found is None:
+        return None
+    nodes = list(graph.nodes)
+    arguments = graph.find_nodes(op="placeholder")
+    computed = [nodes[i] for i in found["computed"]]
+    calls: list[dict[str, Any]] = []
+    for i, keys in found["calls"]:
+        lists = _lists(nodes[i]) or {}
+        calls.append({key: lists[key] for key in keys})
+    known = {*arguments}
+    for node in computed:
+        if isinstance(node.target, torch._ops.OpOverload) or not known.issuperset(node.all_input_nodes):
+            raise LookupError(f"{node.name} is not computed of numbers")
+        known.add(node)
+    used: set[fx.Node] = set()
+    fx.map_arg(calls, used.add)
+    if not used <= known:
+        raise LookupError("lengths are not computed of numbers")
+
+    def given(inputs: Sequence[Any]) -> list[dict[str, Any]]:
+        values = dict(zip(arguments, inputs, strict=True))
+
+        def of(value: Any) -> Any:
+            return fx.map_arg(value, values.__getitem__)
+
+        for node in computed:
+            values[node] = node.target(*of(node.args), **of(node.kwargs))  # type: ignore[operator]
+        return [{key: list(of(value)) for key, value in call.items()} for call in calls]
+
+    return Lengths(frozenset(found["free"]), len(calls), given)

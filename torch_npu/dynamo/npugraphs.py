@@ -13,6 +13,7 @@ from torch._dynamo.backends.cudagraphs import find_input_mutations
 from torch._dynamo.backends.debugging import boxed_nop
 
 from torch_npu.dynamo import lengths, obstacles
+from torch_npu.dynamo.npugraph_ex.scope import restoring
 from torch_npu.dynamo.replayed import Replayed, say
 
 NAME = 'torch.compile(backend="npugraphs")'
@@ -34,7 +35,7 @@ def compile_module(module: torch.fx.GraphModule, inputs: Sequence[Any], **settin
 
     def compile_graph(graph: torch.fx.GraphModule, given: list[Any], backward: bool) -> Any:
         nonlocal refused
-        plain = boxed_nop(graph, given)
+        plain = restoring(graph.graph, boxed_nop(graph, given))
         if refused:  # its other half said why
             return plain
         reason, device = obstacles.find(graph)
@@ -45,7 +46,7 @@ def compile_module(module: torch.fx.GraphModule, inputs: Sequence[Any], **settin
         return Replayed(
             plain, name=NAME, device=device, backward=backward,
             lasting=() if backward else lasting_inputs(len(given)), mutated=find_input_mutations(graph.graph),
-            lengths=lengths.find(graph),
+            lengths=lengths.of_graph(graph.graph, lengths.find(graph)),
         ).boxed()  # fmt: skip
 
     return aot_autograd(

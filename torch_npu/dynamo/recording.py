@@ -57,7 +57,7 @@ class Recording:
             graph(self._graph, handle, pool.stream(), lengths is not None, mode),
         ):
             results = list(function(list(arguments)))
-        if lengths and len(self._graph.graph_dispatch_mode.graph_dispatch_records) != len(lengths.calls):
+        if lengths and len(self._graph.graph_dispatch_mode.graph_dispatch_records) != lengths.calls:
             raise RuntimeError("calls with lengths on the host were captured that its graph does not show")
         self._outputs = Outputs(results, arguments, lasting)
         self._lasting_addresses = [inputs[i].data_ptr() for i in lasting]

@@ -16,6 +16,7 @@ from torch_npu.dynamo import lengths, obstacles
 from torch_npu.dynamo.npugraph_ex import dump, fusions, passes
 from torch_npu.dynamo.npugraph_ex.options import Options
 from torch_npu.dynamo.npugraph_ex.replaying import replaying
+from torch_npu.dynamo.npugraph_ex.scope import restoring
 from torch_npu.dynamo.npugraphs import lasting_inputs
 
 
@@ -55,9 +56,12 @@ def compile_graph(
     if not backward:
         lasting = lasting_inputs(len(inputs)) if options.clone_input else range(len(inputs))
     told = {"device": device, "lasting": list(lasting), "mutated": sorted(mutated), "why_not": reason}
+    found = lengths.find(module)
     if taken is not None:
-        taken(module, told)
-    return replaying(boxed_nop(module, inputs), options, backward=backward, lengths=lengths.find(module), **told)
+        taken(module, {**told, "lengths": found})
+    changed = lengths.of_graph(module.graph, found)
+    plain = restoring(module.graph, boxed_nop(module, inputs))
+    return replaying(plain, options, backward=backward, lengths=changed, **told)
 
 
 def compile_module(

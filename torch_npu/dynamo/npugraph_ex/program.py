@@ -12,11 +12,13 @@ from typing import Any
 import torch
 from torch.utils import _device
 
+from torch_npu.dynamo import lengths
 from torch_npu.dynamo.npugraph_ex import graph_text, places
 from torch_npu.dynamo.npugraph_ex.cache_file import Unusable
 from torch_npu.dynamo.npugraph_ex.facts import Fact, Place, at_each_call
 from torch_npu.dynamo.npugraph_ex.options import Options
 from torch_npu.dynamo.npugraph_ex.places import Scope
+from torch_npu.dynamo.npugraph_ex.scope import restoring
 
 # What looking up or computing raises where nothing is found: the second, for texts that tracing.py does not write.
 _ABSENT = (LookupError, AttributeError, TypeError)
@@ -115,14 +117,18 @@ class Program:
                 raise ValueError(f"the graph has {held} arguments")
             if not all(isinstance(self._inputs[i], _Tensor) for i in self._mutated):
                 raise ValueError("it changes a number")
+            changed = lengths.of_graph(interpreter.graph, replay["lengths"])
+            if changed is not None and any(isinstance(self._inputs[i], _Tensor) for i in changed.free):
+                raise ValueError("a length is a tensor")
             device, why_not = replay["device"], replay["why_not"]
             if why_not is None and (type(device) is not int or not 0 <= device < torch.npu.device_count()):
                 raise ValueError(f"there is no npu:{device}")
             from torch_npu.dynamo.npugraph_ex.replaying import replaying
 
             self._run = replaying(
-                interpreter.boxed_run, options,
+                restoring(interpreter.graph, interpreter.boxed_run), options,
                 device=device, lasting=lasting, mutated=self._mutated, why_not=why_not, name=name,
+                lengths=changed,
             )  # fmt: skip
         except _WRONG as error:
             raise Unusable(f"it does not fit this module ({type(error).__name__}: {error})") from error

@@ -94,6 +94,11 @@ def register_npu_graph_handler(
     return register
 
 
+def handled() -> list[str]:
+    """The names under which handlers are registered."""
+    return list(_HANDLERS)
+
+
 def handler_of(func: Any) -> type[NpuGraphOpHandler] | None:
     """The handler of an overload, found by its name; a name without overload is that of its default."""
     name = func.__name__
