@@ -72,6 +72,25 @@ def test_one_dict_for_each_call_and_an_empty_one_changes_nothing():
     assert same(made.replayed(), made.eager([7, 7], [2, 12]))
 
 
+def test_updates_of_a_graph_on_another_device_than_the_current():
+    steps = [3, 30], [9, 2]
+    with npu.device(1):
+        made, gate, stream, side = Graph(), npu.ExternalEvent(), npu.current_stream(), npu.Stream()
+        wanted = [made.eager(lengths).cpu() for lengths in steps]
+    gate.wait(stream)
+    seen = []
+    for lengths in steps:
+        made.update(lengths)
+        seen.append(made.replayed())
+        if len(seen) == 1:
+            first = stream.record_event()
+    gate.record(side)
+    first.synchronize()
+    with npu.stream(side):
+        assert same(seen[0], wanted[0])
+    assert same(seen[1], wanted[1])
+
+
 def test_a_replay_waits_for_its_update():
     made, steps = Graph(), ([5, 5], [6, 20], [32, 1])
     with npu.stream(npu.Stream()):

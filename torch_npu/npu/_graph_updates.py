@@ -44,6 +44,8 @@ class Updates:
 
     def __init__(self, records: list[DispatchRecord], abandoned: list[streams.ExternalEvent]):
         self.records, self._abandoned = records, abandoned
+        flags = [*(record.event for record in records), *abandoned]
+        self._device = flags[0].device if flags else None  # the graph's, whichever is current
         self._calls = Calls([r.event for r in records], [r.op_cache_entry._opname for r in records])
         self._stream: torch.Stream | None = None
         self._updating, self._replaying = threading.Lock(), threading.Lock()
@@ -64,15 +66,14 @@ class Updates:
     def stream(self) -> torch.Stream:
         """Of the updates. It waits for the ends of replays, and is no other graph's: that one's may be behind it."""
         if self._stream is None:
-            device = self.records[0].event.device if self.records else None
-            self._stream = _own_streams.lend(streams.current_stream(device).device_index)
+            self._stream = _own_streams.lend(streams.current_stream(self._device).device_index)
         return self._stream
 
     def replay(self, queue: Callable[[], None]) -> None:
         """Queues a replay on the current stream; `queue` does."""
         if not self.records and not self._abandoned:
             return queue()
-        stream = streams.current_stream()
+        stream = streams.current_stream(self._device)
         if streams.is_current_stream_capturing():
             raise RuntimeError("a graph whose calls are updated for each replay cannot be part of another graph")
         with self._replaying:
