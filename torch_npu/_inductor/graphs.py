@@ -56,7 +56,7 @@ class NpuGraphPolicy(CUDAGraphPolicy):
         graph.current_callable = Replayed(
             graph.current_callable, name=NAME, device=next(iter(graph.device_idxs)), backward=backward,
             lasting=() if backward else graph.fx_kwargs["static_input_idxs"] or (), mutated=graph.mutated_input_idxs,
-            lengths=lengths.find(graph.source_code),
+            lengths=lengths.find(getattr(graph, "source_code", "")),
         ).boxed()  # fmt: skip
 
 
