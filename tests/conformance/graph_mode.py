@@ -1,6 +1,6 @@
 """The wheel's graph mode (torchair) on the software NPU's graph engine: small models, each compared with eager.
 
-python -m tests.conformance.graph_mode mlp bert     a line RESULT {"program", "difference" or "error"} each
+python -m tests.conformance.graph_mode mlp bert     a line RESULT {"program", "difference" or "error", "nodes"} each
 """
 
 from __future__ import annotations
@@ -14,6 +14,34 @@ from collections.abc import Callable, Iterable
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
+
+# Of a graph: what goes in and out, and no work.
+BORDER = ("Const", "ConstPlaceHolder", "Data", "NetOutput", "RefData", "Variable")
+
+
+class Loaded:
+    """The graphs that torchair hands to the engine: how many nodes each has that compute, and their types."""
+
+    def __init__(self) -> None:
+        from torchair.ge._ge_graph import GeGraph
+
+        self.nodes: list[int] = []
+        self.types: set[str] = set()
+        load = GeGraph.load
+
+        def loading(graph, *arguments, **settings):
+            types = [node.type for node in graph.op if node.type not in BORDER]
+            self.nodes.append(len(types))
+            self.types |= set(types)
+            return load(graph, *arguments, **settings)
+
+        GeGraph.load = loading
+
+    def taken(self) -> dict[str, list]:
+        """Since the last time."""
+        found = {"nodes": self.nodes, "types": sorted(self.types)}
+        self.nodes, self.types = [], set()
+        return found
 
 
 def compiled(model: Callable, dynamic: bool = False) -> Callable:
@@ -342,6 +370,7 @@ def main() -> None:
     import torch_npu  # noqa: F401  makes torchair known
 
     torch.set_num_threads(1)
+    loaded = Loaded()
     for program in PROGRAMS:
         if len(sys.argv) > 1 and program.__name__ not in sys.argv[1:]:
             continue
@@ -352,7 +381,7 @@ def main() -> None:
                 line["difference"] = program()
         except Exception as error:
             line["error"] = f"{type(error).__name__}: {error}"[-1500:]
-        print("RESULT " + json.dumps(line), flush=True)
+        print("RESULT " + json.dumps(line | loaded.taken()), flush=True)
 
 
 if __name__ == "__main__":
