@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from torch.utils import _pytree as pytree
@@ -216,11 +216,12 @@ class graph:
 
     `pool` is a `graph_pool_handle()` or another graph's `pool()`; graphs that share one must be replayed in the order
     they were captured. `capture_error_mode` is "global", "thread_local" or "relaxed". Without `stream` the stream is
-    `graph.default_capture_stream`, one for all captures, made at the first. With `auto_dispatch_capture` calls of
-    operators that take lengths on the host can be given others before each replay: `NPUGraph.update`.
+    `graph.default_capture_stream`, made at the first capture; other devices have one each. With `auto_dispatch_capture`
+    calls of operators that take lengths on the host can be given others before each replay: `NPUGraph.update`.
     """
 
     default_capture_stream: torch.Stream | None = None
+    _of_other_devices: ClassVar[dict[int, torch.Stream]] = {}
 
     def __init__(
         self,
@@ -235,12 +236,22 @@ class graph:
         if not isinstance(auto_dispatch_capture, bool):
             raise TypeError(f"torch.npu.graph: auto_dispatch_capture is a bool, not {auto_dispatch_capture!r}")
         if stream is None:
-            if graph.default_capture_stream is None:
-                graph.default_capture_stream = streams.Stream()
-            stream = graph.default_capture_stream
+            stream = graph._default_stream()
         self.npu_graph, self.pool, self.mode = npu_graph, pool, capture_error_mode
         self.stream, self.context = stream, streams.stream(stream)
         self.auto_dispatch_capture = auto_dispatch_capture
+
+    @staticmethod
+    def _default_stream() -> torch.Stream:
+        """Of the current device: on another's stream nothing of this one would be captured."""
+        if graph.default_capture_stream is None:
+            graph.default_capture_stream = streams.Stream()
+        device = streams.current_stream().device_index
+        if graph.default_capture_stream.device_index == device:
+            return graph.default_capture_stream
+        if device not in graph._of_other_devices:
+            graph._of_other_devices[device] = streams.Stream()
+        return graph._of_other_devices[device]
 
     def __enter__(self) -> None:
         synchronize()  # what the graph uses must be there
