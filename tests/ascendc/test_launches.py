@@ -132,6 +132,23 @@ def test_a_kernel_runs_on_its_cores_by_whatever_name_it_is_launched(tmp_path, de
     )
 
 
+def test_libraries_of_one_scope_know_their_own_kernels(tmp_path, device):
+    found = []
+    for number, cores in enumerate(("__vector__", "__mix__(1, 2)")):
+        source = tmp_path / f"library{number}.asc"
+        source.write_text(
+            f'{HEAD}extern "C" {cores} __global__ __aicore__ void same(GM_ADDR x) {{ GlobalTensor<uint32_t> g;\n'
+            "g.SetGlobalBuffer((__gm__ uint32_t*)x); if ASCEND_IS_AIV g.SetValue(GetBlockIdx(), 7); }\n"
+            f'extern "C" void go{number}(void* s, uint8_t* x) {{ void (*k)(GM_ADDR) = same; k<<<1, nullptr, s>>>(x); }}\n'
+        )
+        library = C.CDLL(str(build(source, tmp_path)), C.RTLD_GLOBAL)
+        pointer = device.put(np.zeros(4, np.uint32))
+        library[f"go{number}"](C.c_void_p(device.stream), C.c_void_p(pointer))
+        found.append(device.finish() or device.get(pointer, np.zeros(4, np.uint32)).tolist())
+        device.acl.aclrtFree(pointer)
+    assert found == [[7, 0, 0, 0], [7, 7, 0, 0]]
+
+
 @pytest.mark.parametrize("name", ["poll", "send", "clone", "aclrtFree"])
 def test_a_kernel_may_be_called_like_a_function_that_is_loaded(tmp_path, device, name):
     source = tmp_path / "named.asc"

@@ -239,7 +239,8 @@ inline void state_type(KernelMetaType type, const char* name, ASCENDC_AT) {
   if ((Core::cores(type) > 1) != c.mixed)
     fail(at, "KERNEL_TASK_TYPE_DEFAULT",
          format("the kernel states %s, and its launch did not know: launch it by its own name or, where that means "
-                "several functions, by a pointer to it; and state the type in the body of the kernel itself",
+                "several functions, by a pointer to it, from the library that has it; and state the type in the body "
+                "of the kernel itself",
                 name));
   if (!c.mixed)
     c.be(type == KERNEL_TYPE_AIC_ONLY || type == KERNEL_TYPE_MIX_AIC_1_0 ? Core::Kind::kCubeCore

@@ -13,6 +13,8 @@
 #include "ascendc/launch_key.h"
 #include "ascendc/macros.h"
 
+// Hidden: each library has a list of its kernels' types of its own, may be unloaded, and launches by its own functions.
+#pragma GCC visibility push(hidden)
 namespace AscendC::detail {
 
 inline constexpr int kUnstated = -1;
@@ -20,9 +22,8 @@ inline constexpr int kEither = -2;   // the same in a source that uses the cube:
 inline constexpr int kSeveral = -3;  // of a name, not of a kernel: those that it may mean run on different cores
 
 // Which cores a kernel runs on; `bisheng` puts one behind each. A launch may have another name for it, a pointer or a
-// template's parameter, and a name may mean another function where the launch stands. Hidden: each library has a list of
-// its own, and may be unloaded.
-class __attribute__((visibility("hidden"))) Typed {
+// template's parameter, and a name may mean another function where the launch stands.
+class Typed {
  public:
   // By functions that call what they are given with the kernel. The first that compiles does: the kernel's name alone means
   // one function or several, or a template's.
@@ -208,6 +209,7 @@ struct Launch {
 };
 
 }  // namespace AscendC::detail
+#pragma GCC visibility pop
 
 // The host's name for the function of aclrtlaunch_<kernel>.h.
 #define ACLRT_LAUNCH_KERNEL(kernel) aclrtlaunch_##kernel
