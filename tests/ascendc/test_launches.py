@@ -81,6 +81,11 @@ template <int N> __vector__ __global__ __aicore__ void some(GM_ADDR x) { mark(x)
 template <int N> __vector__ __global__ __aicore__ void some(GM_ADDR x, int) { mark(x); }
 template <> __mix__(1, 2) __global__ __aicore__ void some<3>(GM_ADDR x) { mark(x); }
 template <class T> __mix__(1, 2) __global__ __aicore__ void hidden(T x) { mark((GM_ADDR)x); }
+__mix__(1, 2) __global__ __aicore__ void tried(GM_ADDR x) try { mark(x); } catch (const int&) {} catch (...) { throw; }
+__mix__(1, 2) __global__ __aicore__ void quiet(GM_ADDR x) noexcept(noexcept(mark(nullptr)) || true) { mark(x); }
+extern "C" __mix__(1, 2) __global__ __aicore__ void cold [[gnu::cold]] (GM_ADDR x) { mark(x); }
+template <int N> __mix__(1, 1) __global__ __aicore__ void ratio(GM_ADDR x) { mark(x); }
+namespace a { template <int N> __mix__(1, 2) __global__ __aicore__ void ratio(GM_ADDR x) { mark(x); } }
 using F = void (*)(GM_ADDR);
 const F table[] = {mix, vec};
 template <auto K> void run(void* s, uint8_t* x) { K<<<2, nullptr, s>>>(x); }
@@ -94,6 +99,9 @@ extern "C" void mixed_overload(void* s, uint8_t* x) {
 }
 extern "C" void mixed_using(void* s, uint8_t* x) { using a::vec; vec<<<2, nullptr, s>>>(x); }
 extern "C" void mixed_special(void* s, uint8_t* x) { const F p = some<3>; p<<<2, nullptr, s>>>(x); }
+extern "C" void mixed_try(void* s, uint8_t* x) { const F p = tried; p<<<2, nullptr, s>>>(x); }
+extern "C" void mixed_noexcept(void* s, uint8_t* x) { const F p = quiet; p<<<2, nullptr, s>>>(x); }
+extern "C" void mixed_attribute(void* s, uint8_t* x) { cold<<<2, nullptr, s>>>(x); }
 extern "C" void plain_overload(void* s, uint8_t* x) { const F p = two; p<<<2, nullptr, s>>>(x); }
 extern "C" const char* several(void* s, uint8_t* x) {
   static std::string said;
@@ -107,6 +115,7 @@ extern "C" void plain_nested(void* s, uint8_t* x) {
   vec<<<2, nullptr, std::get<std::vector<std::vector<void*>>>(t)[0][0]>>>(x);
 }
 extern "C" void unknown(void* s, uint8_t* x) { const F p = hidden<GM_ADDR>; p<<<2, nullptr, s>>>(x); }
+extern "C" void unlike(void* s, uint8_t* x) { using a::ratio; ratio<3><<<2, nullptr, s>>>(x); }
 """
 
 
@@ -125,7 +134,8 @@ def test_a_kernel_runs_on_its_cores_by_whatever_name_it_is_launched(tmp_path, de
     # As vector cores say it: each of the two blocks is two of them, beside a cube core, or one alone.
     names = re.findall(r"void (mixed_\w+|plain_\w+)\(", OTHER_NAMES)
     assert {n: launched(n) for n in names} == {n: [3] * 4 if n.startswith("mixed") else [2, 2, 0, 0] for n in names}
-    assert "KERNEL_TYPE_MIX_AIC_1_2, and its launch did not know: launch it by its own name" in launched("unknown")
+    for name in ("unknown", "unlike"):
+        assert "KERNEL_TYPE_MIX_AIC_1_2, and its launch did not know: launch it by its own name" in launched(name)
     library.several.restype = C.c_char_p
     assert b"two<<<>>>: functions of this name run on different cores" in library.several(
         C.c_void_p(device.stream), None
@@ -139,7 +149,8 @@ def test_libraries_of_one_scope_know_their_own_kernels(tmp_path, device):
         source.write_text(
             f'{HEAD}extern "C" {cores} __global__ __aicore__ void same(GM_ADDR x) {{ GlobalTensor<uint32_t> g;\n'
             "g.SetGlobalBuffer((__gm__ uint32_t*)x); if ASCEND_IS_AIV g.SetValue(GetBlockIdx(), 7); }\n"
-            f'extern "C" void go{number}(void* s, uint8_t* x) {{ void (*k)(GM_ADDR) = same; k<<<1, nullptr, s>>>(x); }}\n'
+            f'extern "C" void go{number}(void* s, uint8_t* x) {{ void (*k)(GM_ADDR) = same;\n'
+            "k<<<1, nullptr, s>>>(x); }\n"
         )
         library = C.CDLL(str(build(source, tmp_path)), C.RTLD_GLOBAL)
         pointer = device.put(np.zeros(4, np.uint32))

@@ -34,13 +34,14 @@ _CUBE = re.compile(r"\b(?:Mmad|LoadData|Fixpipe|REGIST_MATMUL_OBJ|MatmulType)\b"
 _TEMPLATE = re.compile(r"\btemplate\s*<")
 _RESTRICT = re.compile(r"\b(?:__restrict__|__restrict|restrict)\b")
 _OPEN = re.compile(r"(?<![=!<>])=(?!=)|\bauto\b")  # parameters with default arguments, or of any type
-_ANY = re.compile(r"\bauto\b")
+_NO_NAME = re.compile(r"\bauto\b|\bdeprecated\b")  # a template; what warns where it is named
+# A launch means the kernel of its own library, whatever was loaded before it: the C library has a poll.
 _BOUND = '__attribute__((visibility("protected")))'
 _OWN_LINKAGE = re.compile(r"[^{]*\b(?:static|visibility)\b")
 _QUALIFIER = re.compile(r"\b\w+\s*::\s*(?:\w+\s*::\s*)*$")
 _GLOBAL = re.compile(r"\b__global__\b")
 _TOKEN = re.compile(r"\s*([A-Za-z_]\w*|[^\s\w])")
-_BEHIND = re.compile(r"(?:\s|\bnoexcept\b(?:\s*\([^()]*\))?|->\s*[\w:]+|\[\[.*?\]\])*")
+_CATCH = re.compile(r"\s*\bcatch\s*\(")
 _LINKED = re.compile(r'\bextern\s+("C")')
 # Functions of the C library's that a kernel may be called like: extern "C" twice does not compile, two overloads do.
 _C_LIBRARY = frozenset(
@@ -97,7 +98,7 @@ class Kernel:
         ways = _by(self.called)
         if self.signature:
             ways += f", {_by(f'static_cast<{self.signature}>({self.called})')}"
-        return f' static const ::AscendC::detail::Typed ascendc_{number}("{self.name}", {self.stated}, {ways});'
+        return f' static const ::AscendC::detail::Typed ascendc_typed_{number}("{self.name}", {self.stated}, {ways});'
 
     def definition(self) -> str:
         """aclrtlaunch_<kernel>, in one line."""
@@ -151,7 +152,8 @@ def _named(code: str, at: int) -> tuple[re.Match, int] | None:
                 return None
             continue
         behind = _specialized(code, at)
-        opening = _TOKEN.match(code, behind)
+        while (opening := _TOKEN.match(code, behind)) and code.startswith("[[", opening.start(1)):
+            behind = closing(code, opening.start(1)) + 1
         if opening and opening.group(1) == "(" and word[0].isidentifier():
             if word not in ("__attribute__", "__mix__", "alignas", "decltype", "noexcept", "requires"):
                 return token, opening.start(1)
@@ -183,9 +185,11 @@ def _kernel(unit: Unit, word: int) -> Kernel | None:
         return None
     begin = max(code.rfind(c, 0, word) for c in ";{}") + 1
     end = closing(code, opening)
-    body = _BEHIND.match(code, end + 1).end() if end > 0 else len(code)
+    body = _body(code, end + 1) if end > 0 else len(code)
     defined = code.startswith("{", body)
     behind = closing(code, body) + 1 if defined else body
+    while defined and (caught := _CATCH.match(code, behind)):  # behind a body that begins with try
+        behind = closing(code, code.index("{", closing(code, caught.end() - 1))) + 1
     scope, linkage = unit.scope(begin)
     qualifier = _QUALIFIER.search(code, begin, named.start(1))
     scope += tuple(re.findall(r"\w+", qualifier.group())) if qualifier else ()
@@ -207,12 +211,24 @@ def _kernel(unit: Unit, word: int) -> Kernel | None:
         kernel.more = any("..." in name for name in names)
         kernel.specialized = not "".join(names).strip()
     kernel.more = kernel.more or _OPEN.search(code, opening, end) is not None
-    if (not template or kernel.specialized) and not _ANY.search(code, opening, end):
-        kernel.called = plain(unit.text[qualifier.start() if qualifier else named.start(1) : opening])
+    member = code[: named.start(1)].rstrip().endswith("::") and not (kernel.specialized and qualifier)
+    if (not template or kernel.specialized) and not member and not _NO_NAME.search(code, begin, end):
+        whole = unit.text[qualifier.start() if qualifier else named.start(1) : opening]
+        kernel.called = plain(re.sub(r"\[\[.*?\]\]", "", whole, flags=re.S))
         kernel.signature = "" if qualifier else _signature(unit, opening, end)
     if linked and defined:
         _host_parameters(kernel, unit, opening, end)
     return kernel
+
+
+def _body(code: str, at: int) -> int:
+    """The place of the { or ; behind a function's parameters: noexcept, ->, attributes, requires and try may be between
+    them."""
+    while at < len(code) and code[at] not in "{;=":
+        at = closing(code, at) + 1 if code[at] in "([" else at + 1
+        if at == 0:
+            return len(code)
+    return at
 
 
 def _between(code: str, start: int, end: int) -> list[int]:
@@ -244,9 +260,10 @@ def _host_parameters(kernel: Kernel, unit: Unit, opening: int, end: int) -> None
         kernel.names.append(name)
 
 
-def launched(unit: Unit, found: list[Kernel]) -> None:
+def launched(unit: Unit, named: list[Kernel]) -> None:
     """Edits the unit: the cores of each kernel (Typed) go behind it, and into its body, for a launch that does not know
     them; aclrtlaunch_k goes behind each kernel k that is extern "C"; the words that are no C++ go out."""
+    found = [kernel for kernel in named if kernel.defined]
     for number, kernel in enumerate(found):
         if kernel.stated in KERNEL_TYPES and kernel.body >= 0:
             said = f'{kernel.stated}, "{kernel.stated}"'
@@ -260,11 +277,7 @@ def launched(unit: Unit, found: list[Kernel]) -> None:
             said = _LINKED.search(unit.text, kernel.begin, kernel.end)
             at = said.span(1) if said else (kernel.begin, kernel.begin)
             unit.replace(*at, '"C++"' if said else ' extern "C++" ')
-    bound = {kernel.word for kernel in found if _bound(unit, kernel)}
+    own = {(*k.scope, k.name) for k in named if _OWN_LINKAGE.match(unit.text, k.begin, k.end)}
+    bound = {k.word for k in found if (*k.scope, k.name) not in own and unit.namespaced(k.begin)}
     for word in _WORD.finditer(unit.code):
         unit.replace(word.start(), word.end(), _BOUND if word.start() in bound else "\n" * word.group().count("\n"))
-
-
-def _bound(unit: Unit, kernel: Kernel) -> bool:
-    """A launch means the kernel of its own library, whatever was loaded before it: the C library has a poll."""
-    return unit.namespaced(kernel.begin) and not _OWN_LINKAGE.match(unit.text, kernel.begin, kernel.end)

@@ -236,7 +236,7 @@ inline bool on_cube_core(const char* what, ASCENDC_AT) {
 
 inline void state_type(KernelMetaType type, const char* name, ASCENDC_AT) {
   Core& c = core(at, "KERNEL_TASK_TYPE_DEFAULT");
-  if ((Core::cores(type) > 1) != c.mixed)
+  if (Core::cores(type) != (c.mixed ? c.ratio + 1 : 1))
     fail(at, "KERNEL_TASK_TYPE_DEFAULT",
          format("the kernel states %s, and its launch did not know: launch it by its own name or, where that means "
                 "several functions, by a pointer to it, from the library that has it; and state the type in the body "
