@@ -20,7 +20,7 @@
 #include "csrc/core/generator.h"
 #include "csrc/core/launch.h"
 #include "csrc/core/lifecycle.h"
-#include "csrc/core/pinned.h"
+#include "csrc/core/pinned_use.h"
 #include "csrc/core/recovery.h"
 #include "csrc/core/task_group.h"
 #include "csrc/core/without_gil.h"
@@ -112,6 +112,7 @@ void Graph::capture_begin(c10::MempoolId_t pool, at::GraphCaptureMode mode) {
   const c10::MempoolId_t id = shared ? pool : memory::new_pool_id(true);
   memory::hold_pool(device_, id);
   pool_ = id;
+  pinned_ = std::make_shared<PinnedUse>();
   try {
     // Before the capture begins: of what is freed from then on, on any thread, no event may fall into it.
     const auto model = std::make_shared<std::atomic<aclmdlRI>>(nullptr);
@@ -179,9 +180,21 @@ void Graph::replay() {
     wait_if_blocking();  // a task that failed before the last was put on its stream: its error is told now, and is over
     cann::throw_status(status, "aclmdlRIExecuteAsync");
   }
+  if (Graph* const outer = capturing_graph(stream)) return outer->take_in(*this);  // nothing was replayed
   if (!draws && !kept_.empty() && !replayed_) replayed_.emplace(device_);
   if (replayed_) record_event(replayed_->get(), current_stream());
   wait_if_blocking();
+}
+
+void Graph::take_in(const Graph& other) {
+  kept_.insert(kept_.end(), other.kept_.begin(), other.kept_.end());
+  const auto take = [this](const std::shared_ptr<PinnedUse>& pinned, c10::MempoolId_t pool) {
+    memory::hold_pool(device_, pool);
+    pinned->join();
+    taken_in_.emplace_back(pinned, pool);
+  };
+  take(other.pinned_, *other.pool_);
+  for (const auto& [pinned, pool] : other.taken_in_) take(pinned, pool);
 }
 
 void Graph::set_seeds() {
@@ -212,23 +225,17 @@ void Graph::reset() {
   }
   kept_.clear();
   for (const auto& group : std::exchange(groups_, {})) group->close(replayed_on_);
-  std::vector<void*> pinned;
-  {
-    const std::lock_guard<std::mutex> lock(pinned_mutex_);
-    pinned.swap(pinned_);
+  if (pinned_) std::exchange(pinned_, nullptr)->end(replayed_on_);
+  for (const auto& [pinned, pool] : std::exchange(taken_in_, {})) {
+    pinned->end(replayed_on_);
+    memory::drop_pool(device_, pool);
   }
-  for (void* block : pinned) free_pinned_behind(block, replayed_on_);
   replayed_on_.clear();
   random_.clear();
   random_memory_.reset();
   replayed_.reset();
   if (pool_) memory::drop_pool(device_, *pool_);
   pool_.reset();
-}
-
-void Graph::keep_pinned(void* block) {
-  const std::lock_guard<std::mutex> lock(pinned_mutex_);
-  pinned_.push_back(block);
 }
 
 c10::MempoolId_t Graph::pool() const {
@@ -238,7 +245,6 @@ c10::MempoolId_t Graph::pool() const {
 
 void Graph::debug_dump(const std::string& path) {
   check_captured("debug_dump");
-  TORCH_CHECK(debug_, "npu: debug_dump: call enable_debug_mode() before the capture");
   TORCH_CHECK(cann::acl().aclmdlRIDebugJsonPrint, "npu: this CANN cannot print graphs (aclmdlRIDebugJsonPrint is ",
               "missing): install a newer one");
   NPU_CHECK(cann::acl().aclmdlRIDebugJsonPrint(model_, path.c_str(), 0));

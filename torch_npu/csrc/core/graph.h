@@ -12,7 +12,6 @@
 
 #include <list>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -23,6 +22,7 @@
 
 namespace npu {
 
+class PinnedUse;
 class TaskGroup;
 
 // What a captured operator draws from: scalars of type int64 on the device, and how far the generator goes in a replay, which is
@@ -50,7 +50,7 @@ class NPU_API Graph final : public at::GraphImplInterface {
   void replay() override;       // on the current stream
   void reset() override;
   c10::MempoolId_t pool() const override;
-  void enable_debug_mode() override { debug_ = true; }
+  void enable_debug_mode() override {}  // what debug_dump writes is there without it
   void debug_dump(const std::string& path) override;
 
   CapturedPhilox& random_of(const at::Generator& generator);
@@ -59,20 +59,21 @@ class NPU_API Graph final : public at::GraphImplInterface {
   void keep(std::shared_ptr<void> what) { kept_.push_back(std::move(what)); }
   // Its groups, which are over when it is reset.
   void keep_group(std::shared_ptr<TaskGroup> group) { groups_.push_back(std::move(group)); }
-  // A block of pinned memory that captured work uses, freed by the program. Any thread.
-  void keep_pinned(void* block);
+  // Its use of pinned memory, from the capture until it is reset.
+  const std::shared_ptr<PinnedUse>& pinned() const { return pinned_; }
 
  private:
+  // Replays of this graph are replays of `other`, whose memory it needs when that is reset, too.
+  void take_in(const Graph& other);
   void make_random_memory();
   void set_seeds();
   void finish_capture();
   void stop_routing();
   void check_captured(const char* what) const;
 
-  bool debug_ = false;
+  bool routed_ = false;                // what the capturing stream allocates comes from the pool
   std::optional<c10::Stream> stream_;  // where it is captured, until that ends
   std::optional<c10::MempoolId_t> pool_;
-  bool routed_ = false;  // what the capturing stream allocates comes from the pool
   c10::DeviceIndex device_ = -1;
   aclmdlRI model_ = nullptr;
   at::Tensor
@@ -80,8 +81,8 @@ class NPU_API Graph final : public at::GraphImplInterface {
   std::list<CapturedPhilox> random_;
   std::vector<std::shared_ptr<void>> kept_;
   std::vector<std::shared_ptr<TaskGroup>> groups_;
-  std::mutex pinned_mutex_;
-  std::vector<void*> pinned_;
+  std::shared_ptr<PinnedUse> pinned_;
+  std::vector<std::pair<std::shared_ptr<PinnedUse>, c10::MempoolId_t>> taken_in_;
   std::vector<c10::Stream> replayed_on_;
   std::shared_ptr<void> told_;           // of the capture that is under way (capture_told.h)
   std::optional<PooledEvent> replayed_;  // after the last replay, of a graph that draws or keeps something

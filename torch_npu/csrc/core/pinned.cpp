@@ -2,6 +2,10 @@
 
 #include <algorithm>
 #include <chrono>
+#include <memory>
+#include <mutex>
+#include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "csrc/cann/checks.h"
@@ -10,6 +14,7 @@
 #include "csrc/core/event.h"
 #include "csrc/core/graph.h"
 #include "csrc/core/lifecycle.h"
+#include "csrc/core/pinned_use.h"
 #include "csrc/core/stream.h"
 #include "csrc/core/task_group.h"
 
@@ -42,55 +47,118 @@ struct LastUse {
   size_t bytes;
 };
 
-class PinnedImpl final : public at::CachingHostAllocatorImpl<StreamKey, LastUse> {
-  using Base = at::CachingHostAllocatorImpl<StreamKey, LastUse>;
+struct PinnedBlock : at::HostBlock<StreamKey> {
+  using HostBlock::HostBlock;
+
+  // The following hold mutex_.
+  void mark(const std::shared_ptr<PinnedUse>& use) {
+    settle();
+    if (std::find(uses.begin(), uses.end(), use) == uses.end()) uses.push_back(use);
+  }
+  // A use that is over left streams which may still run with it.
+  void settle() {
+    std::erase_if(uses, [&](const std::shared_ptr<PinnedUse>& use) {
+      const auto* const behind = use->over();
+      if (behind)
+        for (const c10::Stream& stream : *behind) streams_.insert(StreamKey(stream));
+      return behind != nullptr;
+    });
+  }
+
+  std::vector<std::shared_ptr<PinnedUse>> uses;
+};
+
+class PinnedImpl final : public at::CachingHostAllocatorImpl<StreamKey, LastUse, PinnedBlock> {
+  using Base = at::CachingHostAllocatorImpl<StreamKey, LastUse, PinnedBlock>;
 
  public:
-  using Block = at::HostBlock<StreamKey>;
+  using Block = PinnedBlock;
 
+  // What a capture or an update allocates is its own, whatever uses it: it does not outlive the call for the program.
   std::pair<void*, void*> allocate(size_t size) override {
     if (size) ensure_context();
-    return Base::allocate(size);
+    const auto allocated = Base::allocate(size);
+    auto* const block = static_cast<Block*>(allocated.second);
+    if (block) {
+      {
+        const std::lock_guard<std::mutex> lock(blocks_mutex_);
+        blocks_[block->ptr_] = block;
+        blocks_[block] = block;
+      }
+      if (any_capturing() || any_updating()) {
+        const c10::Stream stream = current_stream();
+        const auto group = updated_group(stream);
+        mark(*block, group ? group->pinned() : use_of_capture(stream));
+      }
+    }
+    return allocated;
+  }
+
+  bool record_event(void* ptr, void* ctx, c10::Stream stream) override {
+    if (!Base::record_event(ptr, ctx, stream)) return false;
+    if (const auto use = use_of_capture(stream)) {
+      if (Block* const block = block_of(ptr, ctx)) mark(*block, use);
+    }
+    return true;
   }
 
   // A forked child drops what it inherited: the locks may be held by a thread that is not there.
   void free(void* ctx) override {
-    if (!alive() || kept_by_graph(ctx)) return;
+    if (!alive() || (ctx && kept(static_cast<Block*>(ctx)))) return;
     freed_ = static_cast<const Block*>(ctx);
     Base::free(ctx);
-  }
-
-  // Behind what `streams` have by then, beside the streams that it was used on.
-  void free_behind(void* ctx, const std::vector<c10::Stream>& streams) {
-    auto* const block = static_cast<Block*>(ctx);
-    {
-      const std::lock_guard<std::mutex> lock(block->mutex_);
-      for (const c10::Stream& stream : streams) block->streams_.insert(StreamKey(stream));
-    }
-    free(ctx);
   }
 
   void copy_data(void* dest, const void* src, std::size_t count) const override { std::memcpy(dest, src, count); }
 
  private:
-  // A graph uses it again at each replay, and an event recorded now would be the graph's: the block is the graph's until that is reset.
-  static bool kept_by_graph(void* ctx) {
-    if (!any_capturing() && !any_updating()) return false;
-    auto* const block = static_cast<Block*>(ctx);
+  static std::shared_ptr<PinnedUse> use_of_capture(c10::Stream stream) {
+    Graph* const graph = capturing_graph(stream);
+    return graph ? graph->pinned() : nullptr;
+  }
+
+  static void mark(Block& block, const std::shared_ptr<PinnedUse>& use) {
+    if (!use) return;
+    const std::lock_guard<std::mutex> lock(block.mutex_);
+    block.mark(use);
+  }
+
+  // As Base finds it: by its context, or by its address where a tensor has another context.
+  Block* block_of(const void* ptr, const void* ctx) {
+    const std::lock_guard<std::mutex> lock(blocks_mutex_);
+    auto found = blocks_.find(ctx);
+    if (found == blocks_.end()) found = blocks_.find(ptr);
+    return found == blocks_.end() ? nullptr : found->second;
+  }
+
+  // Whether what goes on using it has it now. An event recorded now on a stream that is captured would be that graph's.
+  static bool kept(Block* block) {
+    for (;;) {  // again where all uses end meanwhile
+      std::vector<std::shared_ptr<PinnedUse>> uses;
+      {
+        const std::lock_guard<std::mutex> lock(block->mutex_);
+        block->settle();
+      }
+      if (any_capturing() || any_updating()) mark_by_streams(*block);
+      {
+        const std::lock_guard<std::mutex> lock(block->mutex_);
+        uses = block->uses;
+      }
+      if (uses.empty()) return false;
+      if (std::any_of(uses.begin(), uses.end(), [&](const auto& use) { return use->keep(block); })) return true;
+    }
+  }
+
+  static void mark_by_streams(Block& block) {
     std::vector<c10::Stream> streams;
     {
-      const std::lock_guard<std::mutex> lock(block->mutex_);
-      streams.assign(block->streams_.begin(), block->streams_.end());
+      const std::lock_guard<std::mutex> lock(block.mutex_);
+      streams.assign(block.streams_.begin(), block.streams_.end());
     }
-    return std::any_of(streams.begin(), streams.end(), [ctx](c10::Stream stream) {
-      if (const auto group = updated_group(stream)) {
-        group->keep_pinned(ctx);
-        return true;
-      }
-      Graph* const graph = capturing_graph(stream);
-      if (graph) graph->keep_pinned(ctx);
-      return graph != nullptr;
-    });
+    for (const c10::Stream& stream : streams) {
+      const auto group = updated_group(stream);
+      mark(block, group ? group->pinned() : use_of_capture(stream));
+    }
   }
 
   template <class Call>
@@ -107,6 +175,11 @@ class PinnedImpl final : public at::CachingHostAllocatorImpl<StreamKey, LastUse>
     timed(stats_.host_alloc_time, [&] { NPU_CHECK(cann::acl().aclrtMallocHost(ptr, size)); });
   }
   void free_block(Block* block) override {
+    {
+      const std::lock_guard<std::mutex> lock(blocks_mutex_);
+      blocks_.erase(block->ptr_);
+      blocks_.erase(block);
+    }
     timed(stats_.host_free_time, [&] { NPU_CHECK(cann::acl().aclrtFreeHost(block->ptr_)); });
   }
   void record_stream(std::optional<std::vector<LastUse>>& uses, StreamKey stream) override {
@@ -123,12 +196,12 @@ class PinnedImpl final : public at::CachingHostAllocatorImpl<StreamKey, LastUse>
   StreamKey get_current_stream() const override { return StreamKey(current_stream()); }
   bool stream_is_capturing(StreamKey stream) const override { return is_capturing(stream); }
 
-  static thread_local const Block* freed_;  // by the calling thread, right now
+  static thread_local const Block* freed_;          // by the calling thread, right now
+  std::mutex blocks_mutex_;                         // a leaf
+  std::unordered_map<const void*, Block*> blocks_;  // by themselves and by their addresses
 };
 
 thread_local const PinnedImpl::Block* PinnedImpl::freed_ = nullptr;
-
-void free_pinned(void* ctx);
 
 using PinnedAllocator = at::CachingHostAllocatorInterface<PinnedImpl, free_pinned>;
 
@@ -137,17 +210,13 @@ PinnedAllocator& instance() {
   return *allocator;
 }
 
-void free_pinned(void* ctx) { instance().free(ctx); }
-
 const bool registered = (at::setHostAllocator(c10::DeviceType::PrivateUse1, &instance()), true);
 
 }  // namespace
 
 at::HostAllocator* pinned_allocator() { return &instance(); }
 
-void free_pinned_behind(void* ctx, const std::vector<c10::Stream>& streams) {
-  instance().impl_->free_behind(ctx, streams);
-}
+void free_pinned(void* block) { instance().free(block); }
 
 bool is_pinned(const void* data) {
   if (!alive() || !cann::acl().aclrtPointerGetAttributes) return false;

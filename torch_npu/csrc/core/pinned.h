@@ -5,16 +5,14 @@
 
 #include <ATen/core/CachingHostAllocator.h>
 
-#include <vector>
-
 #include "csrc/cann/export.h"
 
 namespace npu {
 
 NPU_API at::HostAllocator* pinned_allocator();
 
-// Frees a block that a graph has kept (Graph::keep_pinned): it is given out again behind what these streams have, too.
-void free_pinned_behind(void* ctx, const std::vector<c10::Stream>& streams);
+// Frees a block, as the deleter of its tensor does. A use that is not over keeps it (pinned_use.h).
+void free_pinned(void* block);
 
 // Is this address in pinned host memory (ours or any other CANN knows)? False before initialization.
 bool is_pinned(const void* data);

@@ -11,7 +11,6 @@
 #include "csrc/cann/library.h"
 #include "csrc/core/graph.h"
 #include "csrc/core/lifecycle.h"
-#include "csrc/core/pinned.h"
 #include "csrc/core/stream.h"
 
 namespace npu {
@@ -100,24 +99,17 @@ c10::MempoolId_t TaskGroup::hold_pool() {
 
 void TaskGroup::close(const std::vector<c10::Stream>& replayed_on) noexcept {
   std::optional<c10::MempoolId_t> pool;
-  std::vector<void*> pinned;
   {
     const std::lock_guard<std::mutex> lock(lock_);
     raw_ = nullptr;
     pool.swap(pool_);
-    pinned.swap(pinned_);
   }
   try {
-    for (void* block : pinned) free_pinned_behind(block, replayed_on);
+    pinned_->end(replayed_on);
     if (pool && alive()) memory::drop_pool(device_, *pool);
   } catch (const std::exception& error) {
     TORCH_WARN("npu: the memory of a task group could not be released: ", error.what());
   }
-}
-
-void TaskGroup::keep_pinned(void* block) {
-  const std::lock_guard<std::mutex> lock(lock_);
-  pinned_.push_back(block);
 }
 
 void begin_task_group(c10::Stream stream) {

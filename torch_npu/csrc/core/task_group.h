@@ -14,6 +14,7 @@
 #include "csrc/cann/export.h"
 #include "csrc/core/allocator.h"
 #include "csrc/core/device.h"
+#include "csrc/core/pinned_use.h"
 
 namespace npu {
 
@@ -30,15 +31,15 @@ class NPU_API TaskGroup {
   c10::MempoolId_t hold_pool();
   // Its graph is gone, which was replayed on these streams.
   void close(const std::vector<c10::Stream>& replayed_on) noexcept;
-  // A block of pinned memory that an update uses, freed by the program: until the graph is gone.
-  void keep_pinned(void* block);
+  // Its updates' use of pinned memory, until the graph is gone.
+  const std::shared_ptr<PinnedUse>& pinned() const { return pinned_; }
 
  private:
   const c10::DeviceIndex device_;
   mutable std::mutex lock_;
   aclrtTaskGrp raw_;
   std::optional<c10::MempoolId_t> pool_;
-  std::vector<void*> pinned_;
+  const std::shared_ptr<PinnedUse> pinned_ = std::make_shared<PinnedUse>();
 };
 
 NPU_API void begin_task_group(c10::Stream stream);
