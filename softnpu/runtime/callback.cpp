@@ -39,12 +39,14 @@ Table& table() {
 
 struct CallbackTask {
   std::shared_ptr<ReportQueue> queue;
-  ReportQueue::Call call;
+  aclrtCallback function;
+  void* data;
+  bool block;
 
   static int run(void* state) noexcept {
     auto* t = static_cast<CallbackTask*>(state);
     try {
-      if (t->queue->put(t->call)) return 0;
+      if (t->queue->put({t->function, t->data, t->block ? running_stream() : nullptr})) return 0;
     } catch (...) {
     }
     set_error_message("no thread is subscribed to the stream's callbacks any more");
@@ -72,17 +74,21 @@ bool ReportQueue::put(const Call& call) {
   const uint64_t mine = ++put_;
   calls_.push_back({call, mine});
   changed_.notify_all();
-  auto over = [&] { return ran_ >= mine || closed_; };
+  const auto queued = [&] {
+    return std::find_if(calls_.begin(), calls_.end(), [&](const Queued& q) { return q.number == mine; });
+  };
+  // What the thread has taken runs to its end, whoever unsubscribes or aborts meanwhile.
+  const auto over = [&] { return ran_ >= mine || (closed_ && queued() != calls_.end()); };
   while (call.waits && !changed_.wait_for(lock, std::chrono::nanoseconds(schedule::kAbortNs), over)) {
     if (!Stream::running_task_aborted()) continue;
-    // Nobody has taken it yet, or it runs and then counts.
-    if (auto at = std::find_if(calls_.begin(), calls_.end(), [&](const Queued& q) { return q.number == mine; });
-        at != calls_.end()) {
+    if (const auto at = queued(); at != calls_.end()) {
       calls_.erase(at);
       return true;
     }
   }
-  return true;
+  if (!call.waits || ran_ >= mine) return true;
+  calls_.erase(queued());
+  return false;
 }
 
 bool ReportQueue::process(int64_t deadline) {
@@ -151,7 +157,7 @@ void launch_callback(Stream& stream, aclrtCallback function, void* data, bool bl
       fail(ACL_ERROR_RT_STREAM_NO_CB_REG, "no thread is subscribed to the stream: call aclrtSubscribeReport");
     queue = it->second.second;
   }
-  auto* task = new CallbackTask{std::move(queue), {function, data, block ? &stream : nullptr}};
+  auto* task = new CallbackTask{std::move(queue), function, data, block};
   stream.submit(Work({CallbackTask::run, CallbackTask::drop, task, "aclrtLaunchCallback", Cost::kHost}));
 }
 

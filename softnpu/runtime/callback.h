@@ -20,11 +20,11 @@ class ReportQueue {
   struct Call {
     aclrtCallback function;
     void* data;
-    const Stream* waits;  // goes on only after it has run; null: it goes on at once
+    const Stream* waits;  // the stream that goes on only after it has run; null: it goes on at once
   };
 
   // Called on the stream's worker. Returns when queued, or, if it blocks, when run or when the
-  // stream is aborted; false if the thread unsubscribed meanwhile.
+  // stream is aborted; false if the thread unsubscribed before it has begun.
   bool put(const Call& call);
   // Called on the subscribed thread: runs the callbacks that wait; false if none came before the deadline.
   bool process(int64_t deadline);
@@ -47,6 +47,8 @@ void unsubscribe(uint64_t thread, Stream& stream);
 // The stream is being destroyed.
 void forget_subscription(Stream& stream) noexcept;
 void launch_callback(Stream& stream, aclrtCallback function, void* data, bool block);
+// On which the calling thread runs a task that blocks, a callback among them; of a replay it is not the one of the capture.
+const Stream* running_stream() noexcept;
 void launch_host_function(Stream& stream, aclrtHostFunc function, void* data);
 // Runs what waits for the calling thread. Throws on timeout, or if it has not subscribed.
 void process_reports(int64_t deadline);

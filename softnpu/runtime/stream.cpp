@@ -10,6 +10,7 @@
 
 #include "softnpu/race/race.h"
 #include "softnpu/runtime/busy.h"
+#include "softnpu/runtime/callback.h"
 #include "softnpu/runtime/capture.h"
 #include "softnpu/runtime/config.h"
 #include "softnpu/runtime/context.h"
@@ -145,6 +146,8 @@ void Stream::refuse_in_callback() const {
         "a host callback or a task of the stream cannot wait for the stream itself: let another thread do it, or do it "
         "after the callback");
 }
+
+const Stream* running_stream() noexcept { return t_running; }
 
 Stream::Callback::Callback(const Stream* stream) noexcept : outer_(std::exchange(t_running, stream)) {}
 Stream::Callback::~Callback() { t_running = outer_; }

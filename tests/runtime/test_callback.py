@@ -94,3 +94,56 @@ def test_abort_ends_a_callback_that_waits_for_what_waits_for_it(acl, stream):
     acl.aclrtSynchronizeStream(other)
     assert results == [107023]
     acl.aclrtDestroyStream(other)
+
+
+class Server:
+    """A thread that a stream may be subscribed to; it runs the callbacks as long as it lives."""
+
+    def __init__(self, acl, stream):
+        self.acl, self.stream, self.ready, self.stop = acl, stream, threading.Event(), threading.Event()
+        self.thread = threading.Thread(target=self.run)
+
+    def run(self):
+        self.ready.wait()
+        while not self.stop.is_set():
+            self.acl.raw.aclrtProcessReport(10)
+
+    def __enter__(self):
+        self.thread.start()
+        self.acl.aclrtSubscribeReport(self.thread.ident, self.stream)
+        return self
+
+    def __exit__(self, *error):
+        self.ready.set()
+        self.stop.set()
+        self.thread.join()
+
+
+def test_a_replayed_callback_is_one_of_the_replays_stream(acl, stream):
+    other, graph, results = acl.stream(), C.c_void_p(), []
+
+    def wait(_):
+        results.append([acl.raw.aclrtSynchronizeStreamWithTimeout(s, 500) for s in (stream, other)])
+
+    callback = C.CFUNCTYPE(None, C.c_void_p)(wait)
+    with Server(acl, stream) as server:
+        acl.aclmdlRICaptureBegin(stream, 0)
+        acl.aclrtLaunchCallback(C.cast(callback, C.c_void_p), None, 1, stream)
+        acl.aclmdlRICaptureEnd(stream, C.byref(graph))
+        server.ready.set()
+        acl.aclmdlRIExecuteAsync(graph, other)
+        acl.aclrtSynchronizeStream(other)
+        acl.aclrtUnSubscribeReport(server.thread.ident, stream)
+    assert results == [[0, NO_PERMISSION]]
+    acl.aclmdlRIDestroy(graph)
+    acl.aclrtDestroyStream(other)
+
+
+def test_a_callback_that_nobody_has_taken_fails_when_its_thread_unsubscribes(acl, stream):
+    seen, callback = [], C.CFUNCTYPE(None, C.c_void_p)(lambda _: seen.append(1))
+    with Server(acl, stream) as server:
+        acl.aclrtLaunchCallback(C.cast(callback, C.c_void_p), None, 1, stream)
+        assert acl.raw.aclrtSynchronizeStreamWithTimeout(stream, 50) == 507046  # the stream waits for it
+        acl.aclrtUnSubscribeReport(server.thread.ident, stream)
+        assert acl.raw.aclrtSynchronizeStream(stream) == 107015
+    assert not seen
