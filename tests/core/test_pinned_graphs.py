@@ -191,15 +191,17 @@ def test_two_captures_at_once(second):
         assert replayed(graphs[1], results[1]) == of(1.0)
 
 
-def test_what_an_update_pins_is_its_groups(y):
+@pytest.mark.parametrize("pinned_before", [False, True])
+def test_what_an_update_uses_is_its_groups(y, pinned_before):
     with npu.graph(graph := npu.NPUGraph()):
         stream = npu.current_stream()
         npu.graph_task_group_begin(stream)
         y.copy_(pinned(2.0), non_blocking=True)
         handle = npu.graph_task_group_end(stream)
-    stream = npu.current_stream()
+    stream, x = npu.current_stream(), pinned(5.0)
     npu.graph_task_update_begin(stream, handle)
-    x = pinned(5.0)
+    if not pinned_before:
+        x = pinned(5.0)
     y.copy_(x, non_blocking=True)
     npu.graph_task_update_end(stream)
     del x

@@ -85,18 +85,14 @@ class PinnedImpl final : public at::CachingHostAllocatorImpl<StreamKey, LastUse,
         blocks_[block->ptr_] = block;
         blocks_[block] = block;
       }
-      if (any_capturing() || any_updating()) {
-        const c10::Stream stream = current_stream();
-        const auto group = updated_group(stream);
-        mark(*block, group ? group->pinned() : use_of_capture(stream));
-      }
+      if (any_capturing() || any_updating()) mark(*block, use_of(current_stream()));
     }
     return allocated;
   }
 
   bool record_event(void* ptr, void* ctx, c10::Stream stream) override {
     if (!Base::record_event(ptr, ctx, stream)) return false;
-    if (const auto use = use_of_capture(stream)) {
+    if (const auto use = use_of(stream)) {
       if (Block* const block = block_of(ptr, ctx)) mark(*block, use);
     }
     return true;
@@ -112,7 +108,9 @@ class PinnedImpl final : public at::CachingHostAllocatorImpl<StreamKey, LastUse,
   void copy_data(void* dest, const void* src, std::size_t count) const override { std::memcpy(dest, src, count); }
 
  private:
-  static std::shared_ptr<PinnedUse> use_of_capture(c10::Stream stream) {
+  // Of what the stream records now; null: it runs what it is given.
+  static std::shared_ptr<PinnedUse> use_of(c10::Stream stream) {
+    if (const auto group = updated_group(stream)) return group->pinned();
     Graph* const graph = capturing_graph(stream);
     return graph ? graph->pinned() : nullptr;
   }
@@ -155,10 +153,7 @@ class PinnedImpl final : public at::CachingHostAllocatorImpl<StreamKey, LastUse,
       const std::lock_guard<std::mutex> lock(block.mutex_);
       streams.assign(block.streams_.begin(), block.streams_.end());
     }
-    for (const c10::Stream& stream : streams) {
-      const auto group = updated_group(stream);
-      mark(block, group ? group->pinned() : use_of_capture(stream));
-    }
+    for (const c10::Stream& stream : streams) mark(block, use_of(stream));
   }
 
   template <class Call>
