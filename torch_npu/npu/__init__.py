@@ -142,7 +142,10 @@ _LATER = {
     "amp": ("amp", None),
     "comm": ("comm", None),
     "change_current_allocator": ("pluggable", "change_current_allocator"),
+    "_launch_host_func": ("_host_functions", "launch_host_func"),
     "_recovery": ("_recovery", None),
+    "_subscribe_report": ("_host_functions", "subscribe_report"),
+    "_unsubscribe_report": ("_host_functions", "unsubscribe_report"),
     "check_uce_in_memory": ("_recovery", "check_uce_in_memory"),
     "clear_npu_overflow_flag": ("utils", "clear_npu_overflow_flag"),
     "disable_deterministic_with_backward": ("determinism", "disable_deterministic_with_backward"),
@@ -245,6 +248,6 @@ __all__ = sorted(
         for name, value in globals().items()
         if name[0] != "_" and getattr(value, "__module__", "").startswith("torch")
     }
-    | {name for name, (_, attribute) in _LATER.items() if attribute is not None}
+    | {name for name, (_, attribute) in _LATER.items() if attribute is not None and name[0] != "_"}
     | _refused.names
 )

@@ -23,6 +23,7 @@ void bind_core_limit(pybind11::module& module);
 void bind_device(pybind11::module& module);
 void bind_distributed(pybind11::module& module);
 void bind_graph(pybind11::module& module);
+void bind_host_function(pybind11::module& module);
 void bind_host_kernel(pybind11::module& module);
 void bind_memory(pybind11::module& module);
 void bind_ops(pybind11::module& module);

@@ -33,6 +33,7 @@ PYBIND11_MODULE(_C, module) {
   npu::python::bind_core_limit(module);
   npu::python::bind_memory(module);
   npu::python::bind_graph(module);
+  npu::python::bind_host_function(module);
   npu::python::bind_host_kernel(module);
   npu::python::bind_ops(module);
   npu::python::bind_checks(module);
