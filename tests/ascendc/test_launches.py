@@ -8,7 +8,7 @@ import re
 import numpy as np
 import pytest
 
-from tests.ascendc.kit import Kernels, bisheng, build
+from tests.ascendc.kit import FLAGS, Kernels, bisheng, build
 
 HEAD = '#include "kernel_operator.h"\nusing namespace AscendC;\n'
 KERNELS = "k in_namespace in_block defaults names attributes by_chip chosen".split()
@@ -158,6 +158,26 @@ def test_libraries_of_one_scope_know_their_own_kernels(tmp_path, device):
         found.append(device.finish() or device.get(pointer, np.zeros(4, np.uint32)).tolist())
         device.acl.aclrtFree(pointer)
     assert found == [[7, 0, 0, 0], [7, 7, 0, 0]]
+
+
+def test_an_inline_kernel_that_states_nothing_is_launched_as_the_launchs_source_says(tmp_path, device):
+    (tmp_path / "k.h").write_text(
+        f"#pragma once\n{HEAD}inline __global__ __aicore__ void k(GM_ADDR x) {{ if ASCEND_IS_AIC {{ return; }}\n"
+        "GlobalTensor<uint32_t> g; g.SetGlobalBuffer((__gm__ uint32_t*)x); g.SetValue(GetBlockIdx(), 7); }\n"
+    )
+    for name, more in (("plain", ""), ("cube", "inline int Mmad;\n")):  # which may use the cube, and means either core
+        (tmp_path / f"{name}.asc").write_text(
+            f'#include "k.h"\n{more}extern "C" void {name}(void* s, uint8_t* x) {{ k<<<1, nullptr, s>>>(x); }}\n'
+        )
+    sources = [tmp_path / "plain.asc", tmp_path / "cube.asc"]
+    for number, order in enumerate((sources, sources[::-1])):
+        library = tmp_path / f"lib{number}.so"
+        done = bisheng("-x", "asc", *FLAGS, *order, "-o", library)
+        assert done.returncode == 0, done.stderr
+        pointer = device.put(np.zeros(4, np.uint32))
+        C.CDLL(str(library)).plain(C.c_void_p(device.stream), C.c_void_p(pointer))
+        assert device.finish() == "" and device.get(pointer, np.zeros(4, np.uint32)).tolist() == [7, 0, 0, 0]
+        device.acl.aclrtFree(pointer)
 
 
 @pytest.mark.parametrize("name", ["poll", "send", "clone", "aclrtFree"])

@@ -147,7 +147,9 @@ struct Launchable {
   void operator()(P... arguments) const {
     const Typed* const known = Typed::of(reinterpret_cast<void (*)()>(kernel));
     const char* const name = known ? known->name() : launch.name;
-    const int type = known ? known->type() : launch.type;
+    // Of kernels that state nothing the launch's source decides: an inline one has the address of another source's.
+    const bool nothing_stated = known && known->type() < 0 && launch.type < 0 && launch.type != kSeveral;
+    const int type = known && !nothing_stated ? known->type() : launch.type;
     if (const uint32_t code = detail::launch(name, type, launch.blocks.value, launch.stream, kernel, arguments...))
       throw std::runtime_error(std::string(name) + "<<<>>> was refused with " + std::to_string(code) +
                                ": aclGetRecentErrMsg says why");
