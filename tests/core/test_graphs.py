@@ -395,14 +395,3 @@ def test_a_memory_pool_holds_what_is_allocated_in_it():
     assert npu.memory_stats()[f"{name}.current"] == 0 and npu.memory_stats()[f"{name}.peak"] == segment["total_size"]
     with pytest.raises(NotImplementedError, match="use_on_oom"):
         npu.MemPool(use_on_oom=True)
-
-
-def test_captures_on_one_device_and_then_on_another():
-    for index in (0, 1, 0):
-        with torch.npu.device(index):
-            x = torch.ones(3, device="npu")
-            with torch.npu.graph(graph := torch.npu.NPUGraph()):
-                y = x + 1
-            x.fill_(5)
-            graph.replay()
-            assert y.device.index == index and y.tolist() == [6.0] * 3

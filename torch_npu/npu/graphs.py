@@ -13,8 +13,7 @@ program's allocations apart.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from typing import Any, ClassVar
 
 import torch
@@ -25,6 +24,7 @@ from torch_npu.npu import _captured_states, _refused, streams
 from torch_npu.npu._graph_updates import Updates
 from torch_npu.npu._npugraph_handlers import NpuGraphOpHandler, register_npu_graph_handler
 from torch_npu.npu._npugraph_handlers.record import DispatchCapture
+from torch_npu.npu._super_kernel import super_kernel_scope, super_kernel_scope_begin, super_kernel_scope_end
 from torch_npu.npu.devices import synchronize
 from torch_npu.npu.memory import empty_cache
 from torch_npu.npu.pools import MemPool, use_mem_pool
@@ -189,26 +189,6 @@ def npugraph_mark_step_begin() -> None:
     from torch_npu.dynamo import steps
 
     steps.mark_step_begin()
-
-
-def super_kernel_scope_begin(scope_name: str | None = None) -> None:
-    """Begins a stretch whose kernels the hardware's compiler may join into one; here it is a mark without effect."""
-    torch.ops.npu.super_kernel_scope_begin(scope_name)
-
-
-def super_kernel_scope_end(scope_name: str | None = None) -> None:
-    """Ends the stretch that `super_kernel_scope_begin` began."""
-    torch.ops.npu.super_kernel_scope_end(scope_name)
-
-
-@contextmanager
-def super_kernel_scope(scope_name: str | None = None) -> Iterator[None]:
-    """Such a stretch: `with torch.npu.super_kernel_scope("attention"): ...`."""
-    super_kernel_scope_begin(scope_name)
-    try:
-        yield
-    finally:
-        super_kernel_scope_end(scope_name)
 
 
 class graph:
