@@ -121,6 +121,10 @@ EXPORT int softnpuAscendcSignal(void* launch, uint32_t word, int32_t add) {
 EXPORT int softnpuAscendcAwait(void* launch, uint32_t word, int32_t least) {
   return !static_cast<Run*>(launch)->await(word, least);
 }
+EXPORT int softnpuAscendcArrive(void* launch, uint32_t gate, uint32_t teller, uint32_t tellers, uint32_t first,
+                                uint32_t count) {
+  return !static_cast<Run*>(launch)->arrive(gate, teller, tellers, first, count);
+}
 
 EXPORT int softnpuAscendcGiveWay(void* launch) { return !static_cast<Run*>(launch)->give_way(); }
 

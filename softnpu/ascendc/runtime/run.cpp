@@ -185,4 +185,15 @@ bool Run::await(uint32_t word, int32_t least) noexcept {
   return wait(lock, [this, word, least] { return words_[word] >= least; });
 }
 
+bool Run::arrive(uint32_t gate, uint32_t teller, uint32_t tellers, uint32_t first, uint32_t count) noexcept {
+  const std::lock_guard lock(mutex_);
+  Gate& g = gates_.try_emplace(gate, std::vector<uint32_t>(tellers), tellers).first->second;
+  if (g.come[teller]++ == 0) --g.missing;
+  if (g.missing != 0) return !failed_;
+  for (uint32_t& times : g.come) g.missing += --times == 0;
+  for (uint32_t word = first; word < first + count; ++word) ++words_[word];
+  changed_.notify_all();
+  return !failed_;
+}
+
 }  // namespace softnpu::ascendc

@@ -35,6 +35,7 @@ class Run final : public Helped {
   bool meet() noexcept;
   bool signal(uint32_t word, int32_t add) noexcept;
   bool await(uint32_t word, int32_t least) noexcept;
+  bool arrive(uint32_t gate, uint32_t teller, uint32_t tellers, uint32_t first, uint32_t count) noexcept;
   // The block has read the same words of global memory again and again: what it waits for may be another block's, which has not begun.
   bool give_way() noexcept;
 
@@ -71,6 +72,11 @@ class Run final : public Helped {
   uint32_t arrived_ = 0;
   uint64_t rounds_ = 0;
   std::unordered_map<uint32_t, int32_t> words_;
+  struct Gate {
+    std::vector<uint32_t> come;  // how often each teller has, more than all of them have
+    size_t missing;              // tellers who have not
+  };
+  std::unordered_map<uint32_t, Gate> gates_;
 
   Uses uses_;  // with checks_ alone
 };

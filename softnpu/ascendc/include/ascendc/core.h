@@ -70,7 +70,6 @@ struct Core {
   bool either = false;                         // not to state it may mean both kinds of cores (kEither of launch.h)
   uint32_t group, groups, sub = 0, ratio = 1;  // mixed kernels: a group is a cube core and `ratio` vector cores
   bool mixed = false;
-  int8_t flag_modes[16] = {-1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1};  // of CrossCoreSetFlag
 
   // How many cores a block of such a kernel is, and which of them this is.
   static constexpr uint32_t cores(KernelMetaType t) {
@@ -104,7 +103,6 @@ struct Core {
   Clock flag_clocks[static_cast<int>(HardEvent::MAX)][8] = {};
   Site flags_at[static_cast<int>(HardEvent::MAX)][8] = {};
   uint8_t events[static_cast<int>(HardEvent::MAX)] = {};  // bits: ids that AllocEventID gave out
-  uint64_t waited[16] = {};                               // CrossCoreWaitFlag: how often, by flag
   uint64_t met = 0;                                       // SyncAll<true> of a mixed kernel: how often
   uint64_t all_met = 0;                                   // other SyncAll: how often
   TPipe* pipe = nullptr;

@@ -102,7 +102,7 @@ inline void reads_global(Core& c, Unit unit, const GlobalPieces& p, const char* 
 }
 
 // What cores tell each other, by words: bits 32 and up say which kind.
-inline constexpr uint64_t kToldByMeeting = 1ull << 32, kToldByScalar = 1ull << 63;
+inline constexpr uint64_t kToldByMeeting = 1ull << 32, kToldByFlag = 2ull << 32, kToldByScalar = 1ull << 63;
 inline void tell(const Core& c, uint64_t word, const Clock& clock) {
   if (c.hazards.on()) softnpuAscendcTell(c.block.launch, word, c.block.index, clock.at.data());
 }

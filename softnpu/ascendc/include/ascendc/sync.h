@@ -104,7 +104,7 @@ void DataSyncBarrier(ASCENDC_AT) {
 
 namespace detail {
 // Words of the launch that are no flags of one core's: bits 28 and up say for what.
-inline constexpr uint32_t kVectorsMeet = 1u << 28, kPeersMeet = 2u << 28, kGroupMeets = 3u << 28, kToCore = 4u << 28;
+inline constexpr uint32_t kVectorsMeet = 1u << 28, kFlagOfCore = 2u << 28;
 
 // Returns when `peers` cores have come here for the round-th time.
 inline void barrier(Core& c, uint32_t word, uint64_t round, uint32_t peers, const char* what, Site at) {
@@ -147,73 +147,69 @@ void SyncAll(const GlobalTensor<int32_t>&, const LocalTensor<int32_t>&, int32_t 
 }
 
 namespace detail {
-// Words of the launch: flags between cores, then those of IBSet.
-inline uint32_t core_flag_word(uint16_t id, const char* what, Site at) {
-  if (id > 15) fail(at, what, format("flag %u: there are 0 to 15", id));
-  return id;
-}
 inline uint32_t pair_word(Core& c, int32_t block, int32_t event, const char* what, Site at) {
   if (block < 0 || static_cast<uint32_t>(block) >= c.block.blocks)
     fail(at, what, format("block %d: there are 0 to %u", block, c.block.blocks - 1));
   if (event < 0 || event > 255) fail(at, what, format("event id %d: 0 to 255", event));
-  return 16 + static_cast<uint32_t>(event) * 65536u + static_cast<uint32_t>(block);
+  return static_cast<uint32_t>(event) * 65536u + static_cast<uint32_t>(block);
 }
 }  // namespace detail
 
 namespace detail {
-// Where the cores of one kind (mode 0), or a group's vector cores (mode 1), count.
-inline uint32_t peers_word(const Core& c, uint16_t id, int mode) {
-  if (mode == 1) return kGroupMeets + (uint32_t{id} << 20) + c.group;
-  return c.mixed ? kPeersMeet + (uint32_t{id} << 1) + c.cube() : id;
+// Flags between cores, as the chip keeps them: a core has a number for each id, which a set raises by one and a wait lowers.
+// Sets that go together (all cores of a kind, a block's vector cores) are gathered at a gate: when each of them has set
+// the flag once more, the numbers of those it is for rise. So a core may be ahead of the others.
+inline void check_flag(uint16_t id, const char* what, Site at) {
+  if (id > 15) fail(at, what, format("flag %u: there are 0 to 15", id));
 }
-// Mode 2: where a core of a group is told something. Place 0 is the cube core.
-inline uint32_t core_word(const Core& c, uint16_t id, uint32_t place) {
-  return kToCore + (uint32_t{id} << 20) + c.group * (c.ratio + 1) + place;
+inline uint32_t flag_word(uint16_t id, bool cube, uint32_t number) {
+  return kFlagOfCore + (uint32_t{cube} << 20) + (uint32_t{id} << 16) + number;
+}
+inline uint32_t flag_gate(uint16_t id, int mode, bool cube, uint32_t group) {
+  return static_cast<uint32_t>(mode) << 21 | uint32_t{cube} << 20 | uint32_t{id} << 16 | (mode == 0 ? 0 : group);
+}
+struct Gate {
+  uint32_t gate, teller, tellers;
+  uint32_t first, count;  // the numbers that rise: the words of `count` cores
+};
+inline Gate gate_of(const Core& c, uint16_t id, int mode) {
+  const uint32_t gate = flag_gate(id, mode, c.cube(), c.group), vectors = c.group * c.ratio;
+  if (mode == 0) return {gate, c.number(), c.peers(), flag_word(id, c.cube(), 0), c.peers()};
+  if (c.cube()) return {gate, 0, 1, flag_word(id, false, vectors), c.ratio};
+  if (mode == 1) return {gate, c.sub, c.ratio, flag_word(id, false, vectors), c.ratio};
+  return {gate, c.sub, c.ratio, flag_word(id, true, c.group), 1};
 }
 }  // namespace detail
 
-// Mode 0: the wait ends when all cores of the kind have set the flag once more; mode 1: when the vector cores of the block have. Mode 2:
-// the cube core tells each vector core of its block; of the cube core the wait ends when all of these have told it.
+// Mode 0: for all cores of the kind, once all of them have set the flag; mode 1: for the vector cores of the block, once all of these
+// have. Mode 2: of the cube core, for each vector core of its block; of a vector core, for the cube core, once all of the block's have.
 template <uint8_t modeId, pipe_t pipe>
 void CrossCoreSetFlag(uint16_t flagId, ASCENDC_AT) {
   static_assert(modeId <= 2, "CrossCoreSetFlag: the modes are 0, 1 and 2");
   detail::Core& c = detail::core(at, "CrossCoreSetFlag");
-  const uint16_t id = static_cast<uint16_t>(detail::core_flag_word(flagId, "CrossCoreSetFlag", at));
+  detail::check_flag(flagId, "CrossCoreSetFlag", at);
   if (modeId != 0 && !c.mixed)
     detail::fail(at, "CrossCoreSetFlag",
                  "modes 1 and 2 are for kernels of both kinds of cores (KERNEL_TYPE_MIX_AIC_1_2)");
   if (modeId == 1 && c.cube()) detail::fail(at, "CrossCoreSetFlag", "mode 1 is for the vector cores of a block");
-  c.flag_modes[id] = modeId;
   const int unit = detail::unit_of(pipe);
-  const detail::Clock over = unit < 0 ? c.hazards.all() : c.hazards.now(static_cast<detail::Unit>(unit));
-  const auto tell = [&](uint32_t word) {
-    detail::tell(c, word, over);
-    detail::met(softnpuAscendcSignal(c.block.launch, word, 1), "CrossCoreSetFlag", at);
-  };
-  if (modeId < 2) return tell(detail::peers_word(c, id, modeId));
-  if (!c.cube()) return tell(detail::core_word(c, id, 0));
-  for (uint32_t place = 1; place <= c.ratio; ++place) tell(detail::core_word(c, id, place));
+  const detail::Gate g = detail::gate_of(c, flagId, modeId);
+  detail::tell(c, detail::kToldByFlag | g.gate, unit < 0 ? c.hazards.all() : c.hazards.now(static_cast<detail::Unit>(unit)));
+  detail::met(softnpuAscendcArrive(c.block.launch, g.gate, g.teller, g.tellers, g.first, g.count), "CrossCoreSetFlag",
+              at);
 }
-// The wait has the mode in which the core itself set the flag; if it never did, mode 2 in kernels of both kinds of cores.
+// Whatever the mode it was set in: a core has one number for each id.
 template <uint8_t modeId = 0, pipe_t pipe = PIPE_S>
 void CrossCoreWaitFlag(uint16_t flagId, ASCENDC_AT) {
   detail::Core& c = detail::core(at, "CrossCoreWaitFlag");
-  const uint16_t id = static_cast<uint16_t>(detail::core_flag_word(flagId, "CrossCoreWaitFlag", at));
-  const int mode = c.flag_modes[id] >= 0 ? c.flag_modes[id] : c.mixed ? 2 : 0;
-  if (mode == 2) {
-    const uint32_t word = detail::core_word(c, id, c.cube() ? 0 : c.sub + 1);
-    const int32_t tellers = c.cube() ? static_cast<int32_t>(c.ratio) : 1;
-    detail::met(softnpuAscendcAwait(c.block.launch, word, tellers), "CrossCoreWaitFlag", at);
-    detail::hear(c, word);
-    detail::met(softnpuAscendcSignal(c.block.launch, word, -tellers), "CrossCoreWaitFlag", at);
-  } else {
-    const uint64_t round = ++c.waited[id];
-    const uint32_t peers = mode == 1 ? c.ratio : c.peers();
-    const uint32_t word = detail::peers_word(c, id, mode);
-    detail::met(softnpuAscendcAwait(c.block.launch, word, static_cast<int32_t>(round * peers)), "CrossCoreWaitFlag",
-                at);
-    detail::hear(c, word);
+  detail::check_flag(flagId, "CrossCoreWaitFlag", at);
+  const uint32_t word = detail::flag_word(flagId, c.cube(), c.number());
+  detail::met(softnpuAscendcAwait(c.block.launch, word, 1), "CrossCoreWaitFlag", at);
+  for (int mode = 0; mode <= (c.mixed ? 2 : 0); ++mode) {
+    const bool cube = mode == 2 ? !c.cube() : c.cube();
+    detail::hear(c, detail::kToldByFlag | detail::flag_gate(flagId, mode, cube, c.group));
   }
+  detail::met(softnpuAscendcSignal(c.block.launch, word, -1), "CrossCoreWaitFlag", at);
   c.hazards.meet();
 }
 
