@@ -50,7 +50,8 @@ int softnpuAscendcMeet(void* launch);
 int softnpuAscendcSignal(void* launch, uint32_t word, int32_t add);
 int softnpuAscendcAwait(void* launch, uint32_t word, int32_t least);
 // `teller`, one of `tellers`, has come to the gate once more. Each time all of them have, the `count` words from `first` on rise by 1.
-int softnpuAscendcArrive(void* launch, uint32_t gate, uint32_t teller, uint32_t tellers, uint32_t first, uint32_t count);
+int softnpuAscendcArrive(void* launch, uint32_t gate, uint32_t teller, uint32_t tellers, uint32_t first,
+                         uint32_t count);
 // Of a block that reads the same global memory over and over, as one does that waits for another block's word: lets others run. 0, or 1
 // when another block has failed or the device's tasks are being aborted.
 int softnpuAscendcGiveWay(void* launch);

@@ -194,7 +194,8 @@ void CrossCoreSetFlag(uint16_t flagId, ASCENDC_AT) {
   if (modeId == 1 && c.cube()) detail::fail(at, "CrossCoreSetFlag", "mode 1 is for the vector cores of a block");
   const int unit = detail::unit_of(pipe);
   const detail::Gate g = detail::gate_of(c, flagId, modeId);
-  detail::tell(c, detail::kToldByFlag | g.gate, unit < 0 ? c.hazards.all() : c.hazards.now(static_cast<detail::Unit>(unit)));
+  detail::tell(c, detail::kToldByFlag | g.gate,
+               unit < 0 ? c.hazards.all() : c.hazards.now(static_cast<detail::Unit>(unit)));
   detail::met(softnpuAscendcArrive(c.block.launch, g.gate, g.teller, g.tellers, g.first, g.count), "CrossCoreSetFlag",
               at);
 }
