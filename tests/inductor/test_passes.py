@@ -8,7 +8,7 @@ from unittest import mock
 import pytest
 import torch
 from torch import nn
-from torch._inductor import config
+from torch._inductor import config, lowering
 from torch._inductor.async_compile import AsyncCompile
 from torch._inductor.utils import run_and_get_code
 from torch.fx.experimental.proxy_tensor import make_fx
@@ -90,6 +90,45 @@ def test_what_is_heavy_and_used_once_is_not_kept():
     graph = make_fx(function, tracing_mode="fake")(torch.randn(4, 6, device="npu"))
     passes.NpuGraphPass()(graph)
     assert not graph.graph.find_nodes(op="call_function", target=choices.kept)
+
+
+def long_chain(x):
+    """More operations than a device that is not the CPU fuses into one expression, and not too many for the CPU."""
+    for _ in range(13):
+        x = (x + 1).abs() * 0.5
+    return x.sum(0), x.sum(1)
+
+
+def much_read(*tensors):
+    return sum(tensors).flip(0) + 1
+
+
+@pytest.mark.parametrize(("function", "count"), [(long_chain, 1), (much_read, 10)])
+def test_as_much_is_fused_as_for_the_cpu(function, count):
+    torch.manual_seed(0)
+    given = [torch.randn(32, 48) for _ in range(count)]
+    ours, cpus = (code.count("out_ptr") for code in codes(function, *given))
+    assert ours == cpus
+    compiler.same_as_cpu(function, *given, rtol=1e-5, atol=1e-5)
+    with config.patch(realize_opcount_threshold=8, realize_acc_reads_threshold=4):  # what the user sets stays
+        torch._dynamo.reset()
+        ours, cpus = (code.count("out_ptr") for code in codes(function, *given))
+    assert ours == cpus
+
+
+def test_thresholds_are_those_of_before_also_when_lowering_fails(monkeypatch):
+    seen = []
+
+    def fails(*_):
+        seen.append((config.realize_opcount_threshold, config.realize_acc_reads_threshold))
+        raise RuntimeError("not lowered")
+
+    monkeypatch.setitem(lowering.lowerings, aten.asinh.default, fails)
+    with pytest.raises(Exception, match="not lowered"):
+        torch.compile(torch.asinh)(torch.ones(3, device="npu"))
+    with pytest.raises(Exception, match="not lowered"):
+        torch.compile(torch.asinh)(torch.ones(3))
+    assert seen == [(50, 12), (None, None)]
 
 
 @pytest.mark.parametrize("dynamic", [False, True])

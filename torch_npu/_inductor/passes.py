@@ -151,11 +151,12 @@ class NpuGraphPass(CustomGraphModulePass):
             launch,
             op_overrides,
             scheduling,
+            thresholds,
             wrapper,
         )
 
         written = (attention, choices, decompositions, kernels, launch, op_overrides, operands, scheduling)
-        modules = (*written, cpp_wrapper, wrapper)
+        modules = (*written, cpp_wrapper, thresholds, wrapper)
         files = get_hash_for_files((__file__, *(str(module.__file__) for module in modules)))
         try:
             runs = _C._runs_host_kernels()
