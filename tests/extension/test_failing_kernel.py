@@ -78,3 +78,19 @@ met(torch.npu.synchronize)
 """
     said = run(program + code).stdout.strip()
     assert said.startswith("npu: aclrtSynchronizeDevice failed") and said.endswith(hint("overflows"))
+
+
+def test_a_text_that_is_no_utf8_is_told(program):
+    """PyTorch makes a string of it, and the process died of bytes that are none."""
+    code = """
+launch("in_gbk")
+met(torch.npu.synchronize)
+for shift in range(3):
+    stream = C.c_void_p(torch.npu.current_stream().npu_stream)
+    assert kernels.aclrtlaunch_at_length(C.c_uint32(1), stream, C.c_int(shift)) == 0
+    met(torch.npu.synchronize)
+"""
+    gbk, *cut = run(program + code).stdout.splitlines()
+    assert "in_gbk failed on device 0: block 0: failing.asc:" in gbk and "\ufffd" * 4 in gbk
+    assert len(cut) == 3
+    assert all("at_length failed on device 0: " in text and "长长长" in text for text in cut)

@@ -7,10 +7,12 @@
 #include <cstdlib>
 #include <cstring>
 #include <mutex>
+#include <new>
 #include <string>
 #include <string_view>
 
 #include "csrc/cann/api.h"
+#include "csrc/cann/readable.h"
 
 namespace cann {
 namespace {
@@ -107,7 +109,12 @@ const char* status_name(int status) noexcept {
 const char* recent_message() noexcept {
   const Api* api = detail::loaded_api.load(std::memory_order_acquire);
   const char* text = api && api->aclGetRecentErrMsg ? api->aclGetRecentErrMsg() : nullptr;
-  return text ? text : "";
+  thread_local std::string kept;
+  try {
+    return (kept = readable(text ? text : "")).c_str();
+  } catch (const std::bad_alloc&) {
+    return "";
+  }
 }
 
 bool is_out_of_memory(int status) noexcept {

@@ -22,7 +22,7 @@ NPU_API bool is_out_of_memory(int status) noexcept;
 // Whether an exception of throw_status has told of what the message says behind the name of the function that said it. Of the last few.
 NPU_API bool was_told(const char* message) noexcept;
 
-// The calling thread's recent message of the library, "" if there is none. Clears it.
+// The calling thread's recent message of the library as UTF-8, "" if there is none. Clears it. Good until the thread's next call.
 NPU_API const char* recent_message() noexcept;
 
 namespace detail {
