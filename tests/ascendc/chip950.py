@@ -264,9 +264,11 @@ def reg_others(kernels: Kernels, random: np.random.Generator) -> None:
     for name, dtype in {"u8": np.uint8, "i32": np.int32}.items():
         for mode, compare in enumerate(compares):
             a = random.integers(0, 9, 256).astype(dtype)
-            scalars = (C.c_int32(mode), C.c_float(4), C.c_uint32(256))
-            bits = kernels.launch(f"reg_compare_{name}", 1, np.zeros(32, np.uint8), a, scalars=scalars)[0]
-            assert np.array_equal(np.unpackbits(bits, bitorder="little"), compare(a, 4)), (name, mode)
+            for count in 256, 12, 200:
+                scalars = (C.c_int32(mode), C.c_float(4), C.c_uint32(count))
+                bits = kernels.launch(f"reg_compare_{name}", 1, np.zeros(32, np.uint8), a, scalars=scalars)[0]
+                got = np.unpackbits(bits, bitorder="little")[:count]
+                assert np.array_equal(got, compare(a[:count], 4)), (name, mode, count)
 
 
 def reg_mistakes(kernels: Kernels, _: np.random.Generator) -> None:

@@ -66,6 +66,8 @@ MISTAKES = {
     41: "assert: which != 41 does not hold",
     42: "assert: which != 42 does not hold: which is 42,\n or 0.5 0.5",
     43: "assert: which != 43 does not hold: after",
+    44: "WholeReduceMax: the stride of dst is negative",
+    45: f"Duplicate: dst needs 32 bytes from byte 0 on, and TBuf<VECCALC> of mistakes.asc:{line_of('case 45:')} has 0",
 }
 LINE[43] = line_of("assert(which != 43")
 

@@ -171,9 +171,7 @@ struct Core {
   }
 
   Room& give(const char* kind, TPosition position, uint32_t num, uint32_t length, Site at) {
-    if (num == 0 || length == 0)
-      fail(at, "InitBuffer",
-           format("%s<%s>: %u buffers of %u bytes are none", kind, position_name(position), num, length));
+    if (num == 0) fail(at, "InitBuffer", format("%s<%s>: 0 buffers are none", kind, position_name(position)));
     const uint64_t piece = (static_cast<uint64_t>(length) + 31) / 32 * 32, all = piece * num;
     const Space space = space_of(position);
     // Of a mixed kernel each core may give out buffers of the other kind, which it then does not use.

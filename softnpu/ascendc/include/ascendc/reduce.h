@@ -95,6 +95,7 @@ void whole_extreme(const char* name, const LocalTensor<T>& dst, const LocalTenso
   const auto x = source(op, l, src, static_cast<uint32_t>(blk), static_cast<uint32_t>(rep));
   const bool both = order == ReduceOrder::ORDER_VALUE_INDEX || order == ReduceOrder::ORDER_INDEX_VALUE;
   const uint32_t unit = both ? 2 * sizeof(T) : order == ReduceOrder::ORDER_ONLY_VALUE ? sizeof(T) : 4;
+  if (stride < 0) op.fail("the stride of dst is negative");
   const uint64_t step = static_cast<uint64_t>(stride) * unit;
   auto* d = reinterpret_cast<uint8_t*>(op.writes(dst, l.repeats ? (l.repeats - 1) * step + unit : 0, "dst", unit,
                                                  Strided{static_cast<uint64_t>(l.repeats), unit, step}));
