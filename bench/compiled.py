@@ -2,9 +2,11 @@
 
     python bench/compiled.py [--rounds 15] [--only MLP] [--groups training,inference,replay,start]
 
-All sides of a row take turns in short blocks; figures are medians, speeds medians of each round's ratio: above 1 the
-compiled step is quicker. LLaMA style is written in PyTorch's operators. Times include what the device does. Kernels are
-compiled anew (g++ must be there), into a folder that goes with the process. Targets are told, not asserted.
+All sides of a row take turns in short blocks, each after one call that does not count, as what came before has cooled
+the processor's caches and sent the other side's threads to sleep; figures are medians, speeds medians of each round's
+ratio: above 1 the compiled step is quicker. LLaMA style is written in PyTorch's operators. Times include what the
+device does. Kernels are compiled anew (g++ must be there), into a folder that goes with the process. Targets are told,
+not asserted.
 """
 
 from __future__ import annotations
@@ -75,10 +77,11 @@ def turns(sides: dict[str, Callable[[], object]], rounds: int) -> dict[str, list
         for _ in range(4):  # compiles; captures; replays
             run()
     longest = max(timing.block(run, torch.npu.synchronize, 1, wait=True) for run in sides.values())
-    repeat = max(1, int(0.02 / longest))
+    repeat = max(2, int(0.02 / longest))
     found: dict[str, list[float]] = {name: [] for name in sides}
     for _ in range(rounds):
         for name, run in sides.items():
+            timing.block(run, torch.npu.synchronize, 1, wait=True)
             found[name].append(timing.block(run, torch.npu.synchronize, repeat, wait=True))
     return found
 

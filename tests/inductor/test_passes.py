@@ -92,6 +92,19 @@ def test_what_is_heavy_and_used_once_is_not_kept():
     assert not graph.graph.find_nodes(op="call_function", target=choices.kept)
 
 
+@pytest.mark.parametrize("layout", [torch.contiguous_format, torch.channels_last])
+def test_a_convolution_adds_its_bias_itself(layout):
+    torch.manual_seed(0)
+    x, weight, bias = torch.randn(2, 3, 8, 8).to(memory_format=layout), torch.randn(4, 3, 3, 3), torch.randn(4)
+
+    def function(x, weight, bias):
+        return F.max_pool2d(F.conv2d(x, weight, bias, padding=1), 2), F.conv2d(x, weight, None, stride=2)
+
+    code, _ = codes(function, x, weight, bias)
+    assert code.count("bias=None") == 1
+    compiler.same_as_cpu(function, x, weight, bias, rtol=1e-4, atol=1e-4)
+
+
 def long_chain(x):
     """More operations than a device that is not the CPU fuses into one expression, and not too many for the CPU."""
     for _ in range(13):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import operator
+
 import pytest
 import torch
 from torch import nn
@@ -11,7 +13,7 @@ from torch._inductor.utils import run_and_get_code
 from torch.nn.attention.flex_attention import create_block_mask, flex_attention
 
 from tests.inductor import compiler
-from torch_npu._inductor import launch
+from torch_npu._inductor import launch, scheduling
 
 F = nn.functional
 
@@ -145,17 +147,29 @@ def test_convolution_in_channels_last(optimize):
             torch._dynamo.reset()
 
 
+@pytest.mark.parametrize(("count", "chunk", "shared"), [(8000, 512, False), (40_000, 512, True), (8000, 500, True)])
+def test_a_small_loop_is_not_shared_by_threads(count, chunk, shared):
+    with config.patch({"cpp.min_chunk_size": chunk, "cpp.threads": 2}):
+        x = torch.randn(count)
+        found, (code,) = run_and_get_code(torch.compile(lambda x: x.sin() + 1), x.npu())
+    assert ("#pragma omp parallel" in code) == shared
+    torch.testing.assert_close(found.cpu(), x.sin() + 1)
+
+
 def test_settings_are_those_of_before():
-    names = ("loop_ordering_after_fusion", "loop_reindexing_after_fusion", "loop_index_inversion_in_fusion")
-    before = [getattr(config, name) for name in (*names, "cuda_backend")]
+    names = [*scheduling.cures()]
+
+    def settings():
+        return [operator.attrgetter(name)(config) for name in names]
+
+    before = settings()
     seen = []
 
     def spy(nodes):
-        seen.append([getattr(config, name) for name in (*names, "cuda_backend")])
+        seen.append(settings())
         return nodes
 
     with config.patch(_post_fusion_custom_pass=spy):
         torch.compile(lambda x: x.sin() + 1)(torch.randn(9, device="npu"))
         torch.compile(lambda x: x.cos() + 1)(torch.randn(9))
-    assert seen[-1] == before
-    assert [getattr(config, name) for name in (*names, "cuda_backend")] == before
+    assert seen[-1] == before == settings()

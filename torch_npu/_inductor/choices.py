@@ -1,8 +1,8 @@
 """Choices that Inductor makes for devices named "cpu", made for the npu's graphs, whose kernels are the CPU's.
 
 Variance of up to 1,024 numbers in two passes over them, where Inductor would take Welford's way; what is heavy and used
-again is kept; additions that scatter are an operator, not atomic. And max pooling is an operator. Who calls it:
-passes.py.
+again is kept; additions that scatter are an operator, not atomic; a convolution adds its bias itself. And max pooling
+is an operator. Who calls it: passes.py.
 """
 
 from __future__ import annotations
@@ -145,9 +145,10 @@ def _scatter(node: fx.Node) -> None:
 
 
 def make(gm: fx.GraphModule) -> None:
-    for target in decompositions.STAY:
+    for target in (*decompositions.STAY, aten.convolution.default):
         for node in gm.graph.find_nodes(op="call_function", target=target):
-            if _on_npu(node):
+            # A convolution's bias would be added by a kernel of its own, one more way through memory.
+            if _on_npu(node) and not (target is aten.convolution.default and node.args[2] is None):
                 node.meta["should_fallback"] = True
     for node in gm.graph.nodes:
         if node.target not in _VARIANCES and node.target not in _ADDING:

@@ -13,7 +13,7 @@ from typing import Any
 import sympy
 from torch._inductor import config
 from torch._inductor.codegen.cpp import CppScheduling, KernelGroup
-from torch._inductor.utils import sympy_product
+from torch._inductor.utils import parallel_num_threads, sympy_product
 from torch._inductor.virtualized import V
 
 from torch_npu._inductor import launch
@@ -31,8 +31,19 @@ CURES = {
     "benchmark_fusion": False,
     "cuda_backend": "cpp",
 }
+# As many elements as are computed at the call (launch.TINY) are not shared by threads: to wake one takes longer.
+# Inductor's own bound is for each thread.
+_CHUNK = "cpp.min_chunk_size"
+_ITS_CHUNK = 512
 # The steps of a scheduler in which they count.
 _STEPS = ("fuse_nodes", "merge_loops", "codegen")
+
+
+def cures() -> dict[str, Any]:
+    chunk = config.cpp.min_chunk_size
+    if chunk == _ITS_CHUNK:  # else the user's
+        chunk = max(chunk, launch.TINY // parallel_num_threads())
+    return {**CURES, _CHUNK: chunk}
 
 
 def _cured(scheduler: Any, step: Callable[..., Any]) -> Callable[..., Any]:
@@ -42,7 +53,7 @@ def _cured(scheduler: Any, step: Callable[..., Any]) -> Callable[..., Any]:
                 "torch.compile on npu: a stream that is entered inside a compiled function is not implemented; "
                 "enter it around the call, or by torch.npu.stream(s), which ends the graph there"
             )
-        with config.patch(CURES):
+        with config.patch(cures()):
             return step(*args, **kwargs)
 
     return call
