@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tests.ascendc.kit import KERNELS, build
+from tests.ascendc.kit import KERNELS, Kernels, build
 from tests.runtime.acl import run
 
 SOURCE = (KERNELS / "copies.asc").read_text().splitlines()
@@ -90,6 +90,40 @@ print(polls(0))
 """
     )
     assert run(code, timeout=120).stdout == "0\n\n"
+
+
+NUMBERS = [-7, 4_000_000_000, -(2**40), 2**40, -7, 200, -300, 60000, -(2**31), -(2**63), 77]
+
+
+@pytest.mark.parametrize("optimized", [False, True])
+def test_a_whole_number_divided_by_0_ends_no_process(compiled, device, tmp_path, optimized):
+    kernels = Kernels(build(KERNELS / "copies.asc", tmp_path, "-O3"), device) if optimized else compiled("copies")
+    got = kernels.launch("divides", 1, np.zeros(24, "i8"))[0]
+    np.testing.assert_array_equal(got[2:].reshape(-1, 2), [[0, x] for x in NUMBERS])
+
+
+def test_the_smallest_number_divided_by_minus_1_ends_no_process(compiled):
+    x = np.zeros(24, "i8")
+    x[0] = -1
+    got = compiled("copies").launch("divides", 1, x)[0][2:].reshape(-1, 2)
+    assert got[0].tolist() == [7, 0] and got[6].tolist() == [300, 0] and got[10].tolist() == [-77, 0]
+    assert got[8].tolist() == [-(2**31), 0] and got[9].tolist() == [-(2**63), 0]
+
+
+def test_the_checker_tells_of_a_division_by_0(copies):
+    code = POLLS.format(library=str(copies)) + "print(kernels.launch('divides', 1, np.zeros(24, 'i8'), check=False))"
+    assert (
+        "divides failed on device 0: block 0: a whole number is divided by 0"
+        in run(code, ANYCEND_CHECK="kernel").stdout
+    )
+
+
+def test_a_signal_of_the_programs_own_is_the_programs(copies):
+    """Its handler's, or else its end."""
+    first = POLLS.format(library=str(copies)) + "import signal\n"
+    rest = "kernels.launch('divides', 1, np.zeros(24, 'i8'))\nos.kill(os.getpid(), signal.SIGFPE)\n"
+    assert run(first + "signal.signal(8, lambda *_: print('mine'))\n" + rest).stdout == "mine\n"
+    assert run(first + rest, check=False).returncode == -8
 
 
 def test_a_block_that_does_not_come_is_an_error(compiled):

@@ -6,6 +6,7 @@
 #include <string_view>
 #include <thread>
 
+#include "softnpu/ascendc/runtime/division.h"
 #include "softnpu/runtime/enqueue.h"
 
 namespace softnpu::ascendc {
@@ -85,7 +86,13 @@ void Run::run_block(uint32_t index) noexcept {
   int failed = 1;
   if (uint8_t* buffer = unified_buffer(chip_.unified_buffer)) {
     const softnpuAscendcBlock block{index, kernel_.blocks, buffer, &chip_, this, checks_ ? 1u : 0u};
+    const Divisions divisions;
     failed = kernel_.run(kernel_.state, &block, text, sizeof text);
+    if (!failed && checks_ && divisions.by_zero()) {
+      snprintf(text, sizeof text, "block %u: a whole number is divided by 0, which has no value that all chips give",
+               index);
+      failed = 1;
+    }
   } else {
     snprintf(text, sizeof text, "there is no memory for a core's unified buffer");
   }
