@@ -2,6 +2,8 @@
 // afterwards. Who includes it: call.h.
 #pragma once
 
+#include <algorithm>
+#include <memory>
 #include <optional>
 #include <string>
 #include <tuple>
@@ -154,6 +156,24 @@ class Passed<const aclIntArray*> {
 
  private:
   aclIntArray* handle_ = nullptr;
+};
+
+template <>
+class Passed<const aclBoolArray*> {
+ public:
+  explicit Passed(std::tuple<Lane&, const std::vector<bool>&> given) {
+    const std::vector<bool>& flags = std::get<1>(given);
+    const auto copy = std::make_unique<bool[]>(flags.size());
+    std::copy(flags.begin(), flags.end(), copy.get());
+    if (!(handle_ = aclCreateBoolArray(copy.get(), flags.size()))) no_handle("aclCreateBoolArray");
+  }
+  Passed(const Passed&) = delete;
+  Passed& operator=(const Passed&) = delete;
+  ~Passed() { aclDestroyBoolArray(handle_); }
+  aclBoolArray* get() const { return handle_; }
+
+ private:
+  aclBoolArray* handle_ = nullptr;
 };
 
 }  // namespace softnpu::graph

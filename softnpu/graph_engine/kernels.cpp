@@ -1,6 +1,8 @@
 // See kernels.h.
 #include "softnpu/graph_engine/kernels.h"
 
+#include <numeric>
+
 namespace softnpu::graph {
 namespace {
 constexpr int kKeepType = 1;  // cubeMathType: computed in the operands' own type
@@ -99,6 +101,39 @@ int64_t reduction_of(const std::string& name) {
 
 void need_update(const std::string& reduce) {
   if (reduce != "update") throw Error("reduce '" + reduce + "' is not supported: update is");
+}
+
+Dims ordered(const Dims& order, const Value& x) {
+  if (!order.empty()) return order;
+  Dims same(x.dims.size());
+  std::iota(same.begin(), same.end(), 0);
+  return same;
+}
+
+Dims rows_first(const Dims& order) { return order.empty() ? Dims{1, 0, 2} : order; }
+
+Spec batches_beside(const Spec& product, int64_t split, const Value& scale) {
+  if (product.dims.size() != 3) throw Error("operands have three dimensions");
+  const int64_t batch = product.dims[0], rows = product.dims[1], columns = product.dims[2];
+  if (split < 1 || batch % split != 0)
+    throw Error("batch_split_factor is " + std::to_string(split) + ", and there are " + std::to_string(batch) +
+                " batches: it must divide them");
+  if (scale) return {ACL_INT8, {rows, 1, batch * columns}};
+  if (split > 1) return {product.type, {split, rows, batch * columns / split}};
+  return {product.type, {rows, batch, columns}};
+}
+
+std::vector<bool> asked_of(const std::vector<bool>& mask, const Value& first, const Value& second) {
+  if (mask.empty()) return {true, first && second};
+  if (mask.size() != 2) throw Error("output_mask has " + std::to_string(mask.size()) + " elements, and there are 2");
+  return mask;
+}
+
+Spec if_asked(bool asked, const Spec& spec) { return asked ? spec : Spec{spec.type, {0}}; }
+
+Spec without_last(const Value& x) {
+  if (x.dims.empty()) throw Error("x1 has no dimension");
+  return {ACL_FLOAT, {x.dims.begin(), x.dims.end() - 1}};
 }
 
 }  // namespace softnpu::graph

@@ -20,5 +20,14 @@ void top(Step& step, const Value& x, int64_t count, int64_t dim, bool largest, b
          const Value& indices);
 int64_t reduction_of(const std::string& name);  // of ScatterElements, as aclnnScatter numbers it
 void need_update(const std::string& reduce);    // of Scatter
+// Of TransposeBatchMatMul: the order of dimensions, as they are where none is given; of the result, rows before batches alone.
+Dims ordered(const Dims& order, const Value& x);
+Dims rows_first(const Dims& order);
+// The products of all batches side by side: [rows, batches, columns], in `split` parts, or with a scale one row of int8.
+Spec batches_beside(const Spec& product, int64_t split, const Value& scale);
+// Of AddRmsNormDynamicQuant: which of its two results are asked for; of what is not, nothing.
+std::vector<bool> asked_of(const std::vector<bool>& mask, const Value& first, const Value& second);
+Spec if_asked(bool asked, const Spec& spec);
+Spec without_last(const Value& x);  // fp32
 
 }  // namespace softnpu::graph

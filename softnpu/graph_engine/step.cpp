@@ -71,6 +71,14 @@ Dims Step::integers(const char* name, std::optional<Dims> fallback) const {
   const Dims* found = find<Dims>(node_.attributes, name, !fallback, "a list of integers");
   return found ? *found : *fallback;
 }
+std::vector<bool> Step::flags(const char* name) const {
+  // An empty list has the type of integers, as the wire does not say another.
+  const auto there = node_.attributes.find(name);
+  if (there != node_.attributes.end())
+    if (const auto* none = std::get_if<Dims>(&there->second); none && none->empty()) return {};
+  const auto* found = find<std::vector<bool>>(node_.attributes, name, false, "a list of booleans");
+  return found ? *found : std::vector<bool>();
+}
 
 Value Step::make(const Spec& spec) { return outputs_.emplace_back(temporary(spec)); }
 Value Step::make(const Value& value) {

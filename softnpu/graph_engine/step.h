@@ -29,6 +29,7 @@ class Step {
   bool flag(const char* name, std::optional<bool> fallback = {}) const;
   std::string text(const char* name, std::optional<std::string> fallback = {}) const;
   Dims integers(const char* name, std::optional<Dims> fallback = {}) const;
+  std::vector<bool> flags(const char* name) const;  // empty where the node has none
   aclDataType type(const char* name, std::optional<int64_t> fallback = {}) const {
     return static_cast<aclDataType>(integer(name, fallback));
   }

@@ -19,6 +19,9 @@ OTHER = np.array([[2, 2, -3], [3, -4, 1]], np.int64)
 TRUTH = np.array([[True, False, True], [False, False, True]])
 CUBE = RANDOM.normal(size=(2, 3, 4)).astype(np.float32)
 IMAGE = RANDOM.normal(size=(2, 4, 9, 8)).astype(np.float32)
+HALVES = RANDOM.normal(size=(2, 3, 64)).astype(np.float16)
+PAGE = RANDOM.normal(size=(2, 1, 16)).astype(np.float16)  # two rows
+CACHE = RANDOM.normal(size=(3, 2, 1, 16)).astype(np.float16)  # blocks of two rows
 KERNEL = RANDOM.normal(size=(6, 2, 3, 3)).astype(np.float32)
 
 
@@ -41,6 +44,19 @@ def binary(kind: str, function, a: np.ndarray = A, b: np.ndarray = B):
 
 def reduction(kind: str, function, x: np.ndarray = CUBE, axes: tuple = (0, 2), keep: bool = True):
     return case(kind, {"x": x}, function(t(x)), {"keep_dims": keep}, {"axes": list(axes)})
+
+
+def dynamic_quant(x: torch.Tensor, gamma: torch.Tensor) -> list[torch.Tensor]:
+    y = F.rms_norm(x.float(), (x.shape[-1],), gamma.float(), 1e-6)
+    scale = y.abs().amax(-1) / 127
+    return [(y / scale[..., None]).round().to(torch.int8), torch.empty(0, dtype=torch.int8), x, scale, torch.empty(0)]
+
+
+def cached(rows: np.ndarray) -> torch.Tensor:
+    """CACHE with the first row at place 5 and the second at place 0."""
+    cache = t(CACHE).clone()
+    cache[2, 1], cache[0, 0] = t(rows)
+    return cache
 
 
 floor = {"rounding_mode": "floor"}
@@ -149,6 +165,14 @@ CASES = [
          t(IMAGE) * t(IMAGE[:1, :1]) + torch.cat((-t(IMAGE)[..., 4:], t(IMAGE)[..., :4]), -1) * t(IMAGE[1:, 1:2])),
     case("FusedInferAttentionScore", {"query": IMAGE, "key0": IMAGE, "value0": IMAGE},
          F.scaled_dot_product_attention(t(IMAGE), t(IMAGE), t(IMAGE), scale=0.5), {"num_heads": 4, "scale": 0.5, "input_layout": "BNSD"}),
+    case("TransposeBatchMatMul", {"x1": CUBE, "x2": CUBE.transpose(0, 2, 1).copy()}, (t(CUBE) @ t(CUBE).mT).transpose(0, 1)),
+    case("TransposeBatchMatMul", {"x1": CUBE, "x2": CUBE}, torch.bmm(t(CUBE).mT, t(CUBE)).transpose(0, 1),
+         {"perm_x1": [0, 2, 1], "perm_x2": [0, 1, 2], "perm_y": [1, 0, 2]}),
+    case("AddRmsNormDynamicQuant", {"x1": HALVES, "x2": HALVES, "gamma": HALVES[0, 0]}, dynamic_quant(2 * t(HALVES), t(HALVES[0, 0]))),
+    case("AddRmsNormDynamicQuant", {"x1": HALVES, "x2": HALVES, "gamma": HALVES[0, 0], "smooth_scale1": HALVES[1, 0]},
+         [torch.empty(0, dtype=torch.int8)], {"output_mask": [False, True]}),
+    case("ScatterPaKvCache", {"key": PAGE, "key_cache": CACHE, "slot_mapping": np.array([5, 0], np.int32), "value": -PAGE, "value_cache": CACHE},
+         [cached(PAGE), cached(-PAGE)]),
 ]  # fmt: skip
 
 # Types that other tests run: what writes in place (test_run.py), collectives (tests/conformance), a pool of other chips.

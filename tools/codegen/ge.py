@@ -48,7 +48,7 @@ def fail(name: str, text: str) -> None:
 
 
 def reader(row: str, name: str, default: object) -> str:
-    """C++ that reads an attribute, by its default: a value, `required KIND`, `KIND value`, or `ignored`."""
+    """C++ that reads an attribute, by its default: a value, `required KIND`, `KIND value`, `flags` or `ignored`."""
     if isinstance(default, bool):
         return f'step.flag("{name}", {str(default).lower()})'
     if isinstance(default, int):
@@ -60,6 +60,8 @@ def reader(row: str, name: str, default: object) -> str:
     first, _, rest = str(default).partition(" ")
     if first == "ignored" and not rest:
         return ""
+    if first == "flags" and not rest:
+        return f'step.flags("{name}")'
     if first == "required" and rest in READERS:
         return f'step.{rest}("{name}")'
     if first == "text" and rest:
