@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <deque>
+#include <list>
 #include <string>
 #include <vector>
 
@@ -29,6 +30,8 @@ struct Room {
   std::vector<Clock> freed;  // hazard.h: what must be over before the piece is written again
   std::deque<std::pair<uint32_t, Clock>> queued;
   int depth = 0;
+  bool closed =
+      false;  // by TPipe's Reset or Destroy: it has 0 bytes then, so that a tensor that is still used is an error
 
   struct Part {
     uint32_t start, end;
@@ -44,7 +47,10 @@ struct Room {
 
   bool queue() const { return kind[1] == 'Q'; }
   bool given_back(uint32_t piece) const { return queue() && states[piece] == State::kFree; }
-  std::string name() const { return format("%s<%s> of %s:%d", kind, position_name(position), at.name(), at.line); }
+  std::string name() const {
+    return format("%s<%s> of %s:%d%s", kind, position_name(position), at.name(), at.line,
+                  closed ? " (closed by TPipe's Reset or Destroy)" : "");
+  }
   Space space() const { return space_of(position); }
   uint32_t bytes() const { return num * length; }
   // Of one of the pieces: where a tensor that was cut from it begins at the earliest, and must end.
@@ -106,8 +112,8 @@ struct Core {
   uint64_t met = 0;                                       // SyncAll<true> of a mixed kernel: how often
   uint64_t all_met = 0;                                   // other SyncAll: how often
   TPipe* pipe = nullptr;
-  std::deque<Room> rooms;       // a deque: queues keep pointers
-  uint32_t used[kSpaces] = {};  // bytes given out
+  std::list<Room> rooms, old_rooms;  // lists: queues and tensors keep pointers, also to what was closed
+  uint32_t used[kSpaces] = {};       // bytes given out
   Hazards hazards;
   uintptr_t polled[64] = {};  // where global memory was read lately (global_order.h)
   uint32_t polls = 0;         // how often, and much more for each time there again
@@ -211,7 +217,8 @@ struct Core {
   }
 
   void reset_rooms() {
-    rooms.clear();
+    for (Room& room : rooms) room.closed = true, room.length = 0;
+    old_rooms.splice(old_rooms.end(), rooms);
     hide(block.unified_buffer, block.chip->unified_buffer);
     std::fill_n(used, +kSpaces, 0u);
   }

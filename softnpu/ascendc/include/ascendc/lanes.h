@@ -53,9 +53,16 @@ inline Lanes lanes_of_bits(const Op& op, uint64_t low, uint64_t high, int each, 
   return {{low, high}, first ? ones : -1, each, repeats, each};
 }
 
+inline Lanes lanes_of_counter(const Op& op, uint64_t count, int each) {
+  if (count > UINT32_MAX)
+    op.fail(format("the mask is %llu, in counter mode the number of elements: no buffer has so many",
+                   static_cast<unsigned long long>(count)));
+  return lanes_of_count(count, each);
+}
+
 inline bool from_register(const Op& op, int each, int64_t repeats, Lanes* lanes) {
   const Core& c = op.core();
-  *lanes = c.counter ? lanes_of_count(c.mask[0], each)
+  *lanes = c.counter ? lanes_of_counter(op, c.mask[0], each)
                      : lanes_of_bits(op, c.mask[0], c.mask[1], each, static_cast<int>(repeats));
   return true;
 }
@@ -66,7 +73,7 @@ Lanes lanes_of(const Op& op, uint64_t mask, int64_t repeats, int each) {
   op.need_repeats(repeats);
   Lanes lanes;
   if (!set && from_register(op, each, repeats, &lanes)) return lanes;
-  if (op.core().counter) return lanes_of_count(mask, each);
+  if (op.core().counter) return lanes_of_counter(op, mask, each);
   if (mask < 1 || mask > static_cast<uint64_t>(each))
     op.fail(format("the mask is %llu, and of this type a repeat has 1 to %d elements",
                    static_cast<unsigned long long>(mask), each));

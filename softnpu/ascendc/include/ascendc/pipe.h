@@ -135,6 +135,7 @@ class TBuf {
  private:
   detail::Room& mine(detail::Site at) {
     if (room_ == nullptr) detail::fail(at, "TBuf::Get", "the TBuf has no memory: InitBuffer is missing");
+    if (room_->closed) detail::fail(at, "TBuf::Get", "it is " + room_->name() + ": InitBuffer is missing");
     return *room_;
   }
   detail::Room* room_ = nullptr;

@@ -128,6 +128,7 @@ class TQueBind {
   }
   detail::Room& mine(const char* what, detail::Site at) {
     if (room_ == nullptr) detail::fail(at, what, "the queue has no buffers: InitBuffer is missing");
+    if (room_->closed) detail::fail(at, what, "the queue is " + room_->name() + ": InitBuffer is missing");
     return *room_;
   }
   template <class T>

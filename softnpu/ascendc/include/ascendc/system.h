@@ -52,7 +52,10 @@ auto printed(T value) {
 #pragma GCC diagnostic ignored "-Wformat-nonliteral"
 template <class... A>
 [[noreturn]] void assert_failed(Site at, const char* function, const char* condition, const char* text, A... given) {
-  assert_failed(at, function, condition, format(text, printed(given)...));
+  if constexpr (sizeof...(A) == 0)
+    assert_failed(at, function, condition, std::string(text));  // no format: it may have a %
+  else
+    assert_failed(at, function, condition, format(text, printed(given)...));
 }
 #pragma GCC diagnostic pop
 
