@@ -68,7 +68,7 @@ MISTAKES = {
     43: "assert: which != 43 does not hold: after",
     44: "WholeReduceMax: the stride of dst is negative",
     45: f"Duplicate: dst needs 32 bytes from byte 0 on, and TBuf<VECCALC> of mistakes.asc:{line_of('case 45:')} has 0",
-    46: f"FreeTensor: the queue is TQue<VECIN> of mistakes.asc:{line_of('pipe.InitBuffer(in')} (closed by TPipe's Reset",
+    46: f"FreeTensor: the queue is TQue<VECIN> of mistakes.asc:{line_of('pipe.InitBuffer(in')} (closed by TPipe",
     47: f"Duplicate: dst needs 32 bytes from byte 0 on, and {TBUF} (closed by TPipe's Reset or Destroy) has 0",
     48: f"TBuf::Get: it is {TBUF} (closed by TPipe's Reset or Destroy): InitBuffer is missing",
     49: f"SetValue: element 0 lies beyond the 0 bytes of {TBUF} (closed by TPipe's Reset or Destroy)",
