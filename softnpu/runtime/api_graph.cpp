@@ -3,6 +3,7 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
+#include <string>
 
 #include "acl/api.h"
 #include "softnpu/runtime/capture.h"
@@ -199,18 +200,41 @@ SOFTNPU_EXPORT aclError aclmdlRIDebugPrint(aclmdlRI modelRI) {
   });
 }
 
-// A JSON list of the tasks, in the order of a replay. Their names are identifiers: nothing to escape.
+namespace {
+
+// As it stands in JSON between quotation marks.
+std::string quoted(const char* text) {
+  std::string made;
+  for (; *text; ++text) {
+    if (*text == '"' || *text == '\\') made += '\\';
+    if (static_cast<unsigned char>(*text) >= 0x20) made += *text;
+  }
+  return made;
+}
+
+}  // namespace
+
+// The tasks as events of a Chrome trace, in the order of a replay, which is their time: what they take is not known. With flags 1 also
+// the line that captured each, where the client has told it.
 SOFTNPU_EXPORT aclError aclmdlRIDebugJsonPrint(aclmdlRI modelRI, const char* path, uint32_t flags) {
   return guarded(__func__, [&] {
     need(path, "path");
-    if (flags) fail(ACL_ERROR_INVALID_PARAM, "flags is %u: it must be 0", flags);
+    if (flags > 1) fail(ACL_ERROR_INVALID_PARAM, "flags is %u: 0, or 1 for all that is known", flags);
+    const uint32_t id = slab<Graph>().get(modelRI).id;
     const auto list = list_of(modelRI);
     auto& tasks = list->tasks;
     FILE* file = fopen(path, "w");
     if (!file) fail(ACL_ERROR_INVALID_FILE, "cannot write %s: %s", path, strerror(errno));
     fprintf(file, "[");
-    for (size_t i = 0; i < tasks.size(); ++i)
-      fprintf(file, "%s\n  {\"index\": %zu, \"name\": \"%s\"}", i ? "," : "", i, tasks[i].name());
+    for (size_t i = 0; i < tasks.size(); ++i) {
+      const char* place = flags && i < list->places.size() ? list->places[i] : nullptr;
+      fprintf(file,
+              "%s\n  {\"name\": \"%s\", \"ph\": \"X\", \"pid\": \"graph %u\", \"tid\": \"stream0\", \"ts\": %zu, "
+              "\"dur\": 1, "
+              "\"args\": {\"Model Id\": %u, \"Stream Id\": 0, \"Task Id\": %zu%s%s%s}}",
+              i ? "," : "", quoted(tasks[i].name()).c_str(), id, i, id, i, place ? ", \"Place\": \"" : "",
+              place ? quoted(place).c_str() : "", place ? "\"" : "");
+    }
     fprintf(file, "\n]\n");
     if (fclose(file) != 0) fail(ACL_ERROR_INVALID_FILE, "cannot write %s: %s", path, strerror(errno));
   });

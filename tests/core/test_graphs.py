@@ -336,7 +336,9 @@ def test_debug_dump_lists_the_tasks(tmp_path):
     _, graph = capture(lambda: x.mul(2).add(x))
     for _ in range(2):
         graph.debug_dump(str(tmp_path / "g.json"))
-        assert [task["name"] for task in json.loads((tmp_path / "g.json").read_text())] == ["aclnnMuls", "aclnnAdd"]
+        events = json.loads((tmp_path / "g.json").read_text())
+        assert [task["name"] for task in events] == ["aclnnMuls", "aclnnAdd"]
+        assert [(e["ph"], e["tid"], e["ts"]) for e in events] == [("X", "stream0", 0), ("X", "stream0", 1)]
         graph.enable_debug_mode()  # changes nothing
 
 

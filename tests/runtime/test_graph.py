@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes as C
+import json
 import threading
 import time
 
@@ -47,6 +48,18 @@ def on_another_thread(acl, body):
     thread.start()
     thread.join()
     return results[0]
+
+
+@pytest.mark.parametrize("flags", [0, 1])
+def test_a_graph_is_written_as_a_trace(acl, stream, tmp_path, flags):
+    q = acl.malloc(8)
+    acl.aclmdlRICaptureBegin(stream, 0)
+    acl.aclrtMemsetAsync(q, 8, 1, 8, stream), acl.aclrtMemsetAsync(q, 8, 2, 8, stream)
+    graph = end(acl, stream)
+    acl.aclmdlRIDebugJsonPrint(graph, str(tmp_path / "g.json").encode(), flags)
+    events = json.loads((tmp_path / "g.json").read_text())
+    assert [(e["ph"], e["ts"], e["dur"], e["args"]["Task Id"]) for e in events] == [("X", 0, 1, 0), ("X", 1, 1, 1)]
+    assert acl.raw.aclmdlRIDebugJsonPrint(graph, str(tmp_path / "h.json").encode(), 2) == 100000
 
 
 def test_a_graph_replays_what_was_captured(acl, stream):
