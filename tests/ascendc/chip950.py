@@ -170,6 +170,7 @@ WHOLE = {
     33: lambda x, y, d, s: ~x,
     34: lambda x, y, d, s: x << s,
     35: lambda x, y, d, s: x >> s,
+    36: lambda x, y, d, s: np.abs(x) // np.abs(y) * np.sign(x) * np.sign(y),
 }
 OF_FLOATS = {
     40: floats(lambda x, y, d, s: x / y),
@@ -200,6 +201,8 @@ def reg_operations(kernels: Kernels, random: np.random.Generator) -> None:
             if whole:
                 d, x, y = random.integers(-(2**15), 2**15, (3, n)).astype(dtype)
                 y[::5] = scalar
+                if which == 36:
+                    y[y == 0] = 3
             else:
                 d, x, y = (random.standard_normal((3, n)) * 4).astype(dtype)
                 y = np.abs(y) + dtype(0.25)

@@ -23,6 +23,12 @@ def gelu(x):
     return 0.5 * x * (1 + np.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x**3)))
 
 
+def faster_gelu_v2(x):
+    """As CANN's page has it."""
+    away = np.minimum(np.abs(0.7071 * x), 1.769) - 1.769
+    return x * (np.sign(x) * (-0.1444 * away**2 + 0.5) + 0.5)
+
+
 def each(f):
     return lambda x: np.vectorize(f, otypes=[np.float64])(x)
 
@@ -38,7 +44,7 @@ ONE = {
     "Round": (np.rint, -9, 9), "Frac": (lambda x: x - np.trunc(x), -9, 9), "Sign": (np.sign, -9, 9),
     "Sigmoid": (sigmoid, -9, 9), "Silu": (lambda x: x * sigmoid(x), -9, 9),
     "Swish": (lambda x: x * sigmoid(1.5 * x), -9, 9), "Gelu": (gelu, -4, 4),
-    "FasterGelu": (lambda x: x * sigmoid(1.702 * x), -4, 4), "FasterGeluV2": (lambda x: x * sigmoid(1.702 * x), -4, 4),
+    "FasterGelu": (lambda x: x * sigmoid(1.702 * x), -4, 4), "FasterGeluV2": (faster_gelu_v2, -4, 4),
     "ClampMax": (lambda x: np.minimum(x, 1.5), -9, 9), "ClampMin": (lambda x: np.maximum(x, 1.5), -9, 9),
     "Exp": (np.exp, -5, 5),
 }  # fmt: skip

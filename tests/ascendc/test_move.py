@@ -40,6 +40,19 @@ def test_gather(compiled, kind):
         np.testing.assert_array_equal(compiled("convert").instruction(f"Gather_{kind}", d, a, offsets, call), wanted)
 
 
+@pytest.mark.parametrize("kind", ["half", "float", "int32_t"])
+def test_gather_in_counter_mode(compiled, kind):
+    """The mask is how many elements there are in all, the offsets are as many, and nothing behind is touched."""
+    rng, dtype = np.random.default_rng(32), TYPES[kind]
+    a, index = buffer(rng, dtype, 300), rng.integers(0, 300, 152)
+    d = buffer(rng, dtype, 400)
+    wanted = d.copy()
+    wanted[:149] = a[index[:149]]
+    offsets = (index * dtype.itemsize).astype(np.uint32)
+    call = Call(form=3, mask=(149, 0), repeats=1, dst_rep=8)
+    np.testing.assert_array_equal(compiled("convert").instruction(f"Gather_{kind}", d, a, offsets, call), wanted)
+
+
 def test_gather_blocks(compiled):
     rng = np.random.default_rng(31)
     a = rng.integers(0, 60000, 16 * 40).astype(np.uint16)

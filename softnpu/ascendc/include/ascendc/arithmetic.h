@@ -33,7 +33,10 @@ T mul(T a, T b) {
 }
 template <class T>
 T div(T a, T b) {
-  return narrow<T>(widen(a) / widen(b));
+  if constexpr (std::is_integral_v<T>)
+    return static_cast<T>(a / b);  // wide<T> has no sign
+  else
+    return narrow<T>(widen(a) / widen(b));
 }
 template <class T>
 T max(T a, T b) {

@@ -79,7 +79,6 @@ void pad_in(const LocalTensor<T>& dst, const GlobalTensor<T>& src, Count count, 
   if (length % sizeof(T))
     op.fail(format("blockLen of %llu bytes is no multiple of the type's %zu", static_cast<unsigned long long>(length),
                    sizeof(T)));
-  if (!pad) left = right = 0;
   if (left * sizeof(T) > 32 || right * sizeof(T) > 32)
     op.fail(format("paddings of %u and %u elements: each is at most 32 bytes", left, right));
   if (compact && (left || right || dst_gap))
@@ -92,14 +91,21 @@ void pad_in(const LocalTensor<T>& dst, const GlobalTensor<T>& src, Count count, 
   const auto* from = reinterpret_cast<const uint8_t*>(src.GetPhyAddr());
   if (count) src.check(0, (p.count - 1) * p.global_step + p.length, op.name(), op.at());
   op.reads_global({from, p.length, p.count, p.global_step});
-  // What fills a block up beyond the paddings means nothing: with the kernel checker it is all ones, a NaN.
+  // What fills a block up is the piece's first element where there are no paddings, and with isPad as they are. Else it means nothing, as
+  // paddings without isPad do: with the kernel checker it is all ones, a NaN.
   const uint8_t rest = op.core().hazards.on() ? 0xff : 0;
+  const bool plain = left == 0 && right == 0;
+  if (!pad) memset(static_cast<void*>(&value), rest, sizeof value);
   for (uint64_t i = 0; i < p.count; ++i) {
     uint8_t* start = to + i * step;
+    const uint8_t* piece = from + i * p.global_step;
     std::fill_n(reinterpret_cast<T*>(start), left, value);
-    memcpy(start + left * sizeof(T), from + i * p.global_step, length);
-    std::fill_n(reinterpret_cast<T*>(start + left * sizeof(T) + length), right, value);
-    if (!compact) memset(start + data, rest, up32(data) - data);
+    memcpy(start + left * sizeof(T), piece, length);
+    if (compact) continue;
+    T filler = value;
+    if (plain && length != 0) memcpy(static_cast<void*>(&filler), piece, sizeof filler);
+    std::fill_n(reinterpret_cast<T*>(start + left * sizeof(T) + length), (up32(data) - length) / sizeof(T) - left,
+                filler);
   }
   if (compact) memset(to + p.count * length, rest, span - p.count * length);
 }

@@ -44,11 +44,12 @@ void gather(const LocalTensor<T>& dst, const LocalTensor<T>& src, const LocalTen
   const Op op("Gather", at);
   const Lanes l = lanes_of<true>(op, mask, repeats, 256 / sizeof(T));
   if (l.repeats == 0) return;
+  const int before = std::min(l.highest() + 1, l.last);
   const uint32_t* at_lane =
-      op.reads(offsets, (static_cast<uint64_t>(l.repeats - 1) * l.each + l.highest() + 1) * 4, "srcOffset");
+      op.reads(offsets, (static_cast<uint64_t>(l.repeats - 1) * l.each + before) * 4, "srcOffset");
   const auto each = [&](auto one) {
     for (int r = 0; r < l.repeats; ++r)
-      for (int e = 0; e < l.each; ++e)
+      for (int e = 0; e < (r + 1 < l.repeats ? l.each : l.last); ++e)
         if (l.prefix >= 0 ? e < l.prefix : (l.bits[e / 64] >> (e % 64) & 1) != 0)
           one(r, e, uint64_t{base} + at_lane[r * l.each + e]);
   };
