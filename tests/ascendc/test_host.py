@@ -49,7 +49,12 @@ int main() {
     chip->GetCoreMemSize(one.type, bytes);
     printf("%s=%llu\\n", one.name, static_cast<unsigned long long>(bytes));
   }
-  for (int type : {0, 1, 9, 12, 27, 29, 99})
+  ops::OpAICoreConfig chip_a;
+  chip_a.Input("x");
+  ops::OpAICoreConfig chip_b = chip_a;
+  chip_b.Input("y");
+  printf("inputs=%zu %zu\\n", chip_a.inputs.size(), chip_b.inputs.size());
+  for (int type : {0, 1, 9, 12, 27, 29, 40, 99})
     printf("type %d=%s\\n", type, ge::TypeUtils::DataTypeToSerialString(static_cast<ge::DataType>(type)).c_str());
   for (int format : {0, 2, 29, 99})
     printf("format %d=%s\\n", format, ge::TypeUtils::FormatToSerialString(static_cast<ge::Format>(format)).c_str());
@@ -86,7 +91,9 @@ SAID = {
     "type 12": "DT_BOOL",
     "type 27": "DT_BF16",
     "type 29": "DT_INT4",
+    "type 40": "DT_FLOAT4_E2M1",
     "type 99": "DT_99",
+    "inputs": "1 2",
     "format 0": "NCHW",
     "format 2": "ND",
     "format 29": "FRACTAL_NZ",

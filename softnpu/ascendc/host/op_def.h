@@ -106,11 +106,19 @@ class OpAttrDef {
 
 class OpParams {
  public:
+  OpParams() = default;
+  OpParams(OpParams&&) = default;
+  OpParams(const OpParams& other) : inputs(copied(other.inputs)), outputs(copied(other.outputs)) {}
   OpParamDef& Input(const char* name) { return of(inputs, name); }
   OpParamDef& Output(const char* name) { return of(outputs, name); }
   std::vector<std::unique_ptr<OpParamDef>> inputs, outputs;
 
  private:
+  static std::vector<std::unique_ptr<OpParamDef>> copied(const std::vector<std::unique_ptr<OpParamDef>>& all) {
+    std::vector<std::unique_ptr<OpParamDef>> copy;
+    for (const auto& p : all) copy.push_back(std::make_unique<OpParamDef>(*p));
+    return copy;
+  }
   static OpParamDef& of(std::vector<std::unique_ptr<OpParamDef>>& all, const char* name) {
     for (auto& p : all)
       if (p->name == name) return *p;
@@ -123,7 +131,6 @@ class OpAICoreConfig : public OpParams {
  public:
   OpAICoreConfig() = default;
   explicit OpAICoreConfig(const char*) {}
-  OpAICoreConfig(OpAICoreConfig&&) = default;
   // Flags of the vendor's compiler and of its graph engine.
   OpAICoreConfig& DynamicCompileStaticFlag(bool) { return *this; }
   OpAICoreConfig& DynamicFormatFlag(bool) { return *this; }
