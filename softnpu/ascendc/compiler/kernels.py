@@ -9,35 +9,27 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from text import blanked, closing, commas, split
+from text import angle, blanked, closing, commas, is_expression, opening, split
 from unit import Scope, Unit, plain
 
 # KernelMetaType of macros.h, without that of chips whose cores are both in one.
 KERNEL_TYPES = ("KERNEL_TYPE_AIV_ONLY", "KERNEL_TYPE_AIC_ONLY", "KERNEL_TYPE_MIX_AIV_1_0", "KERNEL_TYPE_MIX_AIC_1_0",
                 "KERNEL_TYPE_MIX_AIC_1_1", "KERNEL_TYPE_MIX_AIC_1_2")  # fmt: skip
 # launch.h: which cores a kernel runs on that says nothing of it; and in a source that uses the cube, where it may mean
-# either kind. The last is of a name, whose functions run on different cores.
+# either kind.
 UNSTATED, EITHER = "::AscendC::detail::kUnstated", "::AscendC::detail::kEither"
-SEVERAL = "::AscendC::detail::kSeveral"
 # Words that macros.h leaves for this file (ASCENDC_WORDS); the compiler does not see them.
-_WORD = re.compile(r"\b(?:__global__|__cube__|__vector__|__mix__\s*\([^()]*\))")
-_ATTRIBUTES = {
-    r"\b__mix__\s*\(\s*1\s*,\s*2\s*\)": "KERNEL_TYPE_MIX_AIC_1_2",
-    r"\b__mix__\s*\(\s*1\s*,\s*1\s*\)": "KERNEL_TYPE_MIX_AIC_1_1",
-    r"\b__mix__\s*\(\s*1\s*,\s*0\s*\)": "KERNEL_TYPE_MIX_AIC_1_0",
-    r"\b__cube__\b": "KERNEL_TYPE_AIC_ONLY",
-    r"\b__vector__\b": "KERNEL_TYPE_AIV_ONLY",
-}
-_STATES = re.compile(r"::AscendC::detail::state_type\s*\(\s*(\w+)\s*,")  # KERNEL_TASK_TYPE_DEFAULT
+_MIX = r"__mix__\s*\((?:[^()]|\([^()]*\))*\)"
+_WORD = re.compile(rf"\b(?:__global__|__cube__|__vector__|{_MIX})")
+_STATES = re.compile(r"::AscendC::detail::state_type\s*\(")  # KERNEL_TASK_TYPE_DEFAULT
 _REGISTERS = re.compile(r"::AscendC::detail::regist_matmul\b")  # REGIST_MATMUL_OBJ
 _CUBE = re.compile(r"\b(?:Mmad|LoadData|Fixpipe|REGIST_MATMUL_OBJ|MatmulType)\b")
 _TEMPLATE = re.compile(r"\btemplate\s*<")
 _RESTRICT = re.compile(r"\b(?:__restrict__|__restrict|restrict)\b")
 _OPEN = re.compile(r"(?<![=!<>])=(?!=)|\bauto\b")  # parameters with default arguments, or of any type
-_NO_NAME = re.compile(r"\bauto\b|\bdeprecated\b")  # a template; what warns where it is named
 # A launch means the kernel of its own library, whatever was loaded before it: the C library has a poll.
 _BOUND = '__attribute__((visibility("protected")))'
-_OWN_LINKAGE = re.compile(r"[^{]*\b(?:static|visibility)\b")
+_NOEXCEPT = re.compile(r"\bnoexcept\b|\bthrow\s*\(")
 _QUALIFIER = re.compile(r"\b\w+\s*::\s*(?:\w+\s*::\s*)*$")
 _GLOBAL = re.compile(r"\b__global__\b")
 _TOKEN = re.compile(r"\s*([A-Za-z_]\w*|[^\s\w])")
@@ -59,18 +51,17 @@ class Kernel:
     name: str
     scope: Scope
     begin: int  # of the declaration
-    end: int  # behind the body, or behind the parameters of what is declared alone
+    end: int  # behind the body, or behind the ; of what is declared alone
     linked: bool  # extern "C"
     types: list[str]  # of its parameters, as the kernel has them
     names: list[str]
     stated: str = ""  # a KernelMetaType, where the kernel says it; command.py fills in what the others get
     defined: bool = True
-    called: str = ""  # behind its definition, with the arguments of a specialisation: k, ns::k<int>; no template's
     specialized: bool = False
     wanted: int = 0  # template arguments without a default
     word: int = -1  # the place of __global__
-    body: int = -1  # the place of its {, if its type has still to be said there
-    signature: str = ""  # void (*)(types), where the types mean the same behind the definition
+    body: int = -1  # the place of its {, or of the ; of what is declared alone
+    keeps: bool = False  # it is noexcept: its errors are kept until it has returned
     more: bool = False  # a parameter has a default argument or any type, or there are any number of template arguments
 
     def open(self, given: int) -> bool:
@@ -93,13 +84,6 @@ class Kernel:
             f"uint32_t aclrtlaunch_{self.name}(uint32_t, aclrtStream{parameters});\n#endif\n"
         )
 
-    def typed(self, number: int) -> str:
-        """What tells a launch of the kernel its type, in one line."""
-        ways = _by(self.called)
-        if self.signature:
-            ways += f", {_by(f'static_cast<{self.signature}>({self.called})')}"
-        return f' static const ::AscendC::detail::Typed ascendc_typed_{number}("{self.name}", {self.stated}, {ways});'
-
     def definition(self) -> str:
         """aclrtlaunch_<kernel>, in one line."""
         parameters, given = "", ""
@@ -111,11 +95,6 @@ class Kernel:
             f"(uint32_t ascendc_blocks, void* ascendc_stream{parameters}) {{ return ::AscendC::detail::launch("
             f'"{self.name}", {self.stated}, ascendc_blocks, ascendc_stream, {self.name}{given}); }}'
         )
-
-
-def _by(called: str) -> str:
-    """A function of the kernel, in C++, that is none where this does not compile."""
-    return f"[](auto ascendc_t) requires requires {{ ascendc_t({called}); }} {{ ascendc_t({called}); }}"
 
 
 def has_cube(unit: Unit) -> bool:
@@ -140,8 +119,7 @@ def named(unit: Unit) -> list[Kernel]:
 
 
 def _named(code: str, at: int) -> tuple[re.Match, int] | None:
-    """The function's name, and the place of the ( that follows it or its template arguments. Attributes are passed
-    over."""
+    """The function's name, and the place of the ( that follows it or its template arguments."""
     while token := _TOKEN.match(code, at):
         word, at = token.group(1), token.end()
         if word in ";={}":
@@ -151,26 +129,24 @@ def _named(code: str, at: int) -> tuple[re.Match, int] | None:
             if at == 0:
                 return None
             continue
-        behind = _specialized(code, at)
-        while (opening := _TOKEN.match(code, behind)) and code.startswith("[[", opening.start(1)):
-            behind = closing(code, opening.start(1)) + 1
-        if opening and opening.group(1) == "(" and word[0].isidentifier():
-            if word not in ("__attribute__", "__mix__", "alignas", "decltype", "noexcept", "requires"):
-                return token, opening.start(1)
+        behind = specialized(code, at)
+        if (bracket := _TOKEN.match(code, behind)) and bracket.group(1) == "(" and word[0].isidentifier():
+            if word not in ("__mix__", "alignas", "decltype", "noexcept", "requires"):
+                return token, bracket.start(1)
         at = behind
     return None
 
 
-def _specialized(code: str, at: int) -> int:
+def specialized(code: str, at: int) -> int:
     """Behind the template arguments that begin at `at`, or `at` where there are none."""
-    opening = _TOKEN.match(code, at)
-    if opening is None or opening.group(1) != "<":
+    bracket = _TOKEN.match(code, at)
+    if bracket is None or bracket.group(1) != "<":
         return at
     depth = inner = 0
-    for i in range(opening.start(1), len(code)):
+    for i in range(bracket.start(1), len(code)):
         c = code[i]
         inner += (c in "([{") - (c in ")]}")
-        depth += ((c == "<") - (c == ">")) * (inner == 0)
+        depth += angle(code, i) * (inner == 0)
         if depth == 0:
             return i + 1
         if c == ";" or inner < 0:
@@ -178,56 +154,97 @@ def _specialized(code: str, at: int) -> int:
     return at
 
 
+def _begin(code: str, at: int) -> int:
+    """Of the declaration in which `at` stands."""
+    while at > 0 and code[at - 1] not in ";{([":
+        if code[at - 1] in ")]}":
+            first = opening(code, at - 1)
+            if first < 0 or code[at - 1] == "}" and not is_expression(code, first, at - 1):
+                return at
+            at = first
+        else:
+            at -= 1
+    return at
+
+
 def _kernel(unit: Unit, word: int) -> Kernel | None:
     code = unit.code
-    named, opening = _named(code, word) or (None, 0)
+    named, bracket = _named(code, word) or (None, 0)
     if named is None:
         return None
-    begin = max(code.rfind(c, 0, word) for c in ";{}") + 1
-    end = closing(code, opening)
+    begin, end = _begin(code, word), closing(code, bracket)
     body = _body(code, end + 1) if end > 0 else len(code)
     defined = code.startswith("{", body)
-    behind = closing(code, body) + 1 if defined else body
+    behind = closing(code, body) + 1 if defined else body + 1
     while defined and (caught := _CATCH.match(code, behind)):  # behind a body that begins with try
         behind = closing(code, code.index("{", closing(code, caught.end() - 1))) + 1
     scope, linkage = unit.scope(begin)
     qualifier = _QUALIFIER.search(code, begin, named.start(1))
-    scope += tuple(re.findall(r"\w+", qualifier.group())) if qualifier else ()
-    head = unit.text[begin : named.start(1)]
+    around = tuple(re.findall(r"\w+", qualifier.group())) if qualifier else ()
+    scope = unit.namespace(scope, around) or scope + around
+    head = code[begin : named.start(1)]
     linked = linkage or _LINKED.search(head) is not None
     kernel = Kernel(named.group(1), scope, begin, behind, linked, [], [], defined=defined, word=word)
-    for pattern, kind in _ATTRIBUTES.items():
-        if re.search(pattern, head):
-            kernel.stated = kind
+    kernel.stated = _attributed(unit, begin, named.start(1))
     if said := _STATES.search(code, body, behind):
-        kernel.stated = said.group(1)
+        kernel.stated = _said(unit, body, said)
     elif _REGISTERS.search(code, body, behind) and not kernel.stated:
         kernel.stated = "KERNEL_TYPE_MIX_AIC_1_2"  # as the vendor's compiler decides
-    kernel.body = body if defined and not said else -1
+    kernel.body = body
+    kernel.keeps = _NOEXCEPT.search(code, end, body) is not None
     if template := _TEMPLATE.search(code, begin, word):
-        behind = _specialized(code, template.end() - 1)
+        behind = specialized(code, template.end() - 1)
         names = [code[i:j] for i, j in itertools.pairwise(_between(code, template.end(), behind - 1))]
         kernel.wanted = sum("=" not in name for name in names if name.strip())
         kernel.more = any("..." in name for name in names)
         kernel.specialized = not "".join(names).strip()
-    kernel.more = kernel.more or _OPEN.search(code, opening, end) is not None
-    member = code[: named.start(1)].rstrip().endswith("::") and not (kernel.specialized and qualifier)
-    if (not template or kernel.specialized) and not member and not _NO_NAME.search(code, begin, end):
-        whole = unit.text[qualifier.start() if qualifier else named.start(1) : opening]
-        kernel.called = plain(re.sub(r"\[\[.*?\]\]", "", whole, flags=re.S))
-        kernel.signature = "" if qualifier else _signature(unit, opening, end)
+    kernel.more = kernel.more or _OPEN.search(code, bracket, end) is not None
     if linked and defined:
-        _host_parameters(kernel, unit, opening, end)
+        _host_parameters(kernel, unit, bracket, end)
     return kernel
 
 
+def _attributed(unit: Unit, begin: int, end: int) -> str:
+    """The type that stands before the name."""
+    stated = ""
+    for word in _WORD.finditer(unit.code, begin, end):
+        if word.group() in ("__cube__", "__vector__"):
+            stated = "KERNEL_TYPE_AIC_ONLY" if word.group() == "__cube__" else "KERNEL_TYPE_AIV_ONLY"
+        elif word.group() != "__global__":
+            stated = "KERNEL_TYPE_MIX_AIC_" + "_".join(re.findall(r"\d+", word.group()))
+            if stated not in KERNEL_TYPES:
+                raise unit.error(
+                    word.start(),
+                    f"{plain(word.group())}: a block has a cube core and 0, 1 or 2 vector cores: __mix__(1, 2)",
+                )
+    return stated
+
+
+def _said(unit: Unit, body: int, said: re.Match) -> str:
+    """What KERNEL_TASK_TYPE_DEFAULT was given; launches must be able to say it, too."""
+    start, end = said.end(), closing(unit.code, said.end() - 1)
+    given = plain(split(unit.code[start:end], unit.bare[start:end])[0])
+    if (name := given.rpartition("::")[2].strip()) in KERNEL_TYPES:
+        return name
+    for name in re.findall(r"\b[A-Za-z_]\w*", given):
+        if re.search(rf"\b(?!return\b)\w+\s+{name}\s*[={{]", unit.code[body : said.start()]):
+            raise unit.error(
+                said.start(),
+                f"KERNEL_TASK_TYPE_DEFAULT({given}): {name} is declared in the kernel's body, where launches do not see "
+                "it: write the type itself, as KERNEL_TYPE_MIX_AIC_1_2, or declare it outside",
+            )
+    return given
+
+
 def _body(code: str, at: int) -> int:
-    """The place of the { or ; behind a function's parameters: noexcept, ->, attributes, requires and try may be between
-    them."""
-    while at < len(code) and code[at] not in "{;=":
-        at = closing(code, at) + 1 if code[at] in "([" else at + 1
-        if at == 0:
+    """The place of the { or ; behind a function's parameters: noexcept, ->, requires and try may be between them."""
+    while at < len(code) and code[at] not in ";=":
+        behind = closing(code, at) + 1 if code[at] in "([{" else at + 1
+        if behind == 0:
             return len(code)
+        if code[at] == "{" and not is_expression(code, at, behind - 1):
+            return at
+        at = behind
     return at
 
 
@@ -235,10 +252,9 @@ def _between(code: str, start: int, end: int) -> list[int]:
     return [start, *commas(code, start, end), end]
 
 
-def _parameters(unit: Unit, opening: int, end: int) -> Iterator[tuple[str, str, str]]:
+def _parameters(unit: Unit, bracket: int, end: int) -> Iterator[tuple[str, str, str]]:
     """Of each: its text, its type and its name, or "" where it has none."""
-    for parameter in map(plain, split(unit.code[opening + 1 : end], unit.text[opening + 1 : end])):
-        parameter = re.sub(r"\s*\[\[.*?\]\]\s*", " ", parameter).strip()
+    for parameter in map(plain, split(unit.code[bracket + 1 : end], unit.bare[bracket + 1 : end])):
         if parameter == "void":
             continue
         named = re.fullmatch(r"(.*?[\s*&>])(\w+)\s*(\[[^\]]*\])?", re.sub(r"\s*=(?!=).*", "", parameter))
@@ -246,30 +262,27 @@ def _parameters(unit: Unit, opening: int, end: int) -> Iterator[tuple[str, str, 
         yield parameter, _RESTRICT.sub(" ", kind).strip() + "*" * bool(array), name
 
 
-def _signature(unit: Unit, opening: int, end: int) -> str:
-    return f"void (*)({', '.join(kind for _, kind, _ in _parameters(unit, opening, end))})"
-
-
-def _host_parameters(kernel: Kernel, unit: Unit, opening: int, end: int) -> None:
-    for number, (parameter, kind, name) in enumerate(_parameters(unit, opening, end)):
+def _host_parameters(kernel: Kernel, unit: Unit, bracket: int, end: int) -> None:
+    for number, (parameter, kind, name) in enumerate(_parameters(unit, bracket, end)):
         if not name:
-            raise unit.error(opening, f"{kernel.name}: parameter {number} ({parameter}) has no name; give it one")
+            raise unit.error(bracket, f"{kernel.name}: parameter {number} ({parameter}) has no name; give it one")
         if "&" in kind:
-            raise unit.error(opening, f"{kernel.name}: parameter {name} is a reference, which no launch can pass")
+            raise unit.error(bracket, f"{kernel.name}: parameter {name} is a reference, which no launch can pass")
         kernel.types.append(kind)
         kernel.names.append(name)
 
 
 def launched(unit: Unit, named: list[Kernel]) -> None:
-    """Edits the unit: the cores of each kernel (Typed) go behind it, and into its body, for a launch that does not know
-    them; aclrtlaunch_k goes behind each kernel k that is extern "C"; the words that are no C++ go out."""
+    """Edits the unit: each kernel begins with what tells a launch its cores, by whatever name it is launched;
+    aclrtlaunch_k goes behind each kernel k that is extern "C"; the words that are no C++ go out."""
     found = [kernel for kernel in named if kernel.defined]
-    for number, kernel in enumerate(found):
-        if kernel.stated in KERNEL_TYPES and kernel.body >= 0:
-            said = f'{kernel.stated}, "{kernel.stated}"'
-            unit.replace(kernel.body + 1, kernel.body + 1, f" ::AscendC::detail::state_type({said});")
-        if kernel.called and unit.namespaced(kernel.begin):
-            unit.replace(kernel.end, kernel.end, kernel.typed(number))
+    for kernel in found:
+        inside = kernel.body + (2 if unit.text.startswith("<%", kernel.body) else 1)
+        keeps = " try {" if kernel.keeps else ""
+        unit.replace(inside, inside, f' if (::AscendC::detail::asked("{kernel.name}", {kernel.stated})) return;{keeps}')
+        if kernel.keeps:
+            end = closing(unit.code, kernel.body)
+            unit.replace(end, end, "} catch (...) { ::AscendC::detail::keep(); } ")
         if not kernel.linked:
             continue
         unit.replace(kernel.end, kernel.end, kernel.definition())
@@ -277,7 +290,15 @@ def launched(unit: Unit, named: list[Kernel]) -> None:
             said = _LINKED.search(unit.text, kernel.begin, kernel.end)
             at = said.span(1) if said else (kernel.begin, kernel.begin)
             unit.replace(*at, '"C++"' if said else ' extern "C++" ')
-    own = {(*k.scope, k.name) for k in named if _OWN_LINKAGE.match(unit.text, k.begin, k.end)}
+    own = {(*k.scope, k.name) for k in named if _own_linkage(unit, k)}
     bound = {k.word for k in found if (*k.scope, k.name) not in own and unit.namespaced(k.begin)}
     for word in _WORD.finditer(unit.code):
-        unit.replace(word.start(), word.end(), _BOUND if word.start() in bound else "\n" * word.group().count("\n"))
+        unit.replace(word.start(), word.end(), _BOUND if word.start() in bound else "")
+
+
+def _own_linkage(unit: Unit, kernel: Kernel) -> bool:
+    brace = unit.code.find("{", kernel.word, kernel.end)
+    end = kernel.end if brace < 0 else brace
+    return re.search(r"\bstatic\b", unit.code[kernel.begin : end]) is not None or unit.attributed(
+        "visibility", kernel.begin, end
+    )

@@ -1,7 +1,7 @@
 """k<<<blocks, l2ctrl, stream>>>(args) becomes ::AscendC::detail::Launch{"k", type}(k)(blocks, l2ctrl, stream)(args),
-with the type of the kernels of that name; where the function that is called then has another, as it says itself behind
-its definition (kernels.py), that counts. Where the call's arguments decide which function k is, two lambdas stand in
-place of (k): launch.h says what they are for. Each piece stays on its line.
+which asks k itself which cores it runs on (kernels.py); the type says it where k does not: what a declaration of k says
+that has no definition here. Where the call's arguments decide which function k is, two lambdas stand in place of (k):
+launch.h says what they are for. Each piece stays on its line.
 
 What it is not: a check of the arguments; the compiler sees the call.
 """
@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import re
 
-from kernels import SEVERAL, Kernel
-from text import commas
+from kernels import Kernel, specialized
+from text import angle, commas
 from unit import Scope, Unit, plain
 
 _OPENS = re.compile(r"<<\s?<(?!<)")  # the preprocessor may put a blank between tokens of a macro
@@ -23,7 +23,6 @@ _JOINED = re.compile(r"(?:::|\.|->)(?:\s*template\b)?\s*$")  # what a name goes 
 _STATEMENTS = frozenset(
     "return co_return co_yield else do case throw and or not if constexpr while for switch goto catch".split()
 )
-_LINE = re.compile(r"^(?![ \t]*#).+$", re.MULTILINE)  # one that is no marker
 _OPERATOR = re.compile(r"\boperator\s*$")
 _NEAR, _FAR = 300, 1 << 16  # characters of a name; of a launch, or of what it calls, that are looked at
 _NO_LAUNCH = "<<< begins a launch that has no kernel before it, or no >>> after it"
@@ -43,7 +42,7 @@ def _opening(code: str, end: int, closes: str, opens: str) -> int:
         if closes == ">":
             inner += (c in ")]}") - (c in "([{")
         if inner == 0:
-            depth += (c in closes) - (c in opens)
+            depth += -angle(code, i) if closes == ">" else (c in closes) - (c in opens)
             if depth == 0:
                 return i
     return -1
@@ -79,8 +78,8 @@ def _callee(code: str, end: int) -> int:
 
 
 def _stands_before(code: str, opening: int, word: re.Match | None) -> bool:
-    """What begins at `opening` belongs to the statement: if (...), [[likely]], (void)."""
-    if code.startswith("[[", opening) or code.startswith("(void)", opening):
+    """What begins at `opening` belongs to the statement: if (...), (void)."""
+    if code.startswith("(void)", opening):
         return True
     return code[opening] == "(" and word is not None and word.group() in _STATEMENTS
 
@@ -135,14 +134,23 @@ def _given(code: str, start: int, end: int) -> int:
     return len(commas(code, at + 1, end - 1)) + 1
 
 
+def _name(code: str, start: int, end: int) -> str:
+    """A callee without template arguments."""
+    name = ""
+    while start < end:
+        behind = specialized(code, start) if code[start] == "<" else start
+        name += code[start] if behind == start else ""
+        start = max(behind, start + 1)
+    return re.sub(r"\s|\btemplate\b", "", name)
+
+
 def _meant(name: str, scope: Scope, found: list[Kernel]) -> list[Kernel]:
     """Kernels that `name` may mean in a scope."""
     parts = tuple(name.split("::"))
     known = [k for k in found if k.name == parts[-1]]
-    known = [k for k in known if k.defined] or known
     for inner in range(len(scope), -1, -1):
         if here := [k for k in known if (*k.scope, k.name) == scope[:inner] + parts]:
-            return here
+            return [k for k in here if k.defined] or here
     return known
 
 
@@ -160,17 +168,17 @@ def launches(unit: Unit, found: list[Kernel], unstated: str) -> None:
         done = _CLOSES.match(code, end).end()
         if not _CALL.match(code, done):
             raise unit.error(at, "the kernel's arguments are missing after >>>")
-        kernel = plain(unit.text[start:at])
-        name = re.sub(r"<.*", "", kernel).replace(" ", "").removeprefix("::")
-        meant = _meant(name, unit.scope(at)[0], found)
-        types = {k.stated for k in meant if not k.specialized}
-        stated = SEVERAL if len(types) > 1 else types.pop() if types else unstated
+        kernel = plain(unit.bare[start:at])
+        name = _name(code, start, at)
+        meant = _meant(name.removeprefix("::"), () if name.startswith("::") else unit.scope(at)[0], found)
+        types = {k.stated for k in meant}
+        stated = types.pop() if len(types) == 1 and not any(k.defined for k in meant) else unstated
         last = re.sub(r"\W+", "_", name.split("::")[-1])
         unit.replace(start, start, f'::AscendC::detail::Launch{{"{last}", {stated}}}(')
         given = _given(code, start, at)
         if len({k.begin for k in meant if not k.specialized}) > 1 or any(k.open(given) for k in meant):
             whole = f"[](auto ascendc_l) requires requires {{ ascendc_l({kernel}); }} {{ return ascendc_l({kernel}); }}"
             called = f"[](auto... ascendc_a) {{ {kernel}(ascendc_a...); }}"
-            unit.replace(start, at, f"{whole}, {called}" + _LINE.sub("", unit.text[start:at]))
+            unit.replace(start, at, f"{whole}, {called}")
         unit.replace(at, match.end(), ")(")
         unit.replace(end, done, ")")

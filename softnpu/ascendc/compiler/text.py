@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from pathlib import Path
 
 # A raw string, a string, a character, a comment of either kind; a number whose digits are separated, which is code.
 DARK = re.compile(
     r'(?<![A-Za-z0-9_])(?:u8|[uUL])?R"(?P<tag>[^()\\\s]{0,16})\(.*?\)(?P=tag)"'
     r'|"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])*\'|//[^\n]*|/\*.*?\*/'
-    r"|(?<![\w.])[0-9][\w.]*(?:'[0-9a-zA-Z][\w.]*)+",
+    r"|(?<![\w.])\.?[0-9][\w.]*(?:'[0-9a-zA-Z][\w.]*)+",
     re.DOTALL,
 )
 _OPEN, _CLOSE = "([{", ")]}"
 _BRACKET = re.compile(r"[()\[\]{}]")
+_ATTRIBUTE = re.compile(r"\[\s*\[|\b__attribute(?:__)?\s*\(")
+_REQUIRES = re.compile(r"(?:\brequires|&&|\|\||\band|\bor|[=!(,])\s*\brequires\s*$")
+_GOES_ON = re.compile(r"\s*(?:[)>,?.]|&&|\|\||and\b|or\b)")  # an expression
 
 
 class SourceError(Exception):
@@ -36,13 +40,14 @@ def write(path: str | Path, text: str) -> None:
 
 
 def blanked(source: str, strings: bool = True) -> str:
-    """The source with comments (and strings) turned into blanks, each character in its place."""
+    """The source with comments (and strings) turned into blanks, each character in its place. The language of a linkage
+    stays: it is code."""
 
     def blank(match: re.Match) -> str:
         text = match.group()
-        if text[0].isdigit():
+        if text[0] in ".0123456789":
             return text.replace("'", "0")
-        if not strings and text[0] != "/":
+        if text in ('"C"', '"C++"') or not strings and text[0] != "/":
             return text
         return re.sub(r"[^\n]", " ", text)
 
@@ -63,20 +68,58 @@ def closing(code: str, at: int) -> int:
     return -1
 
 
+def opening(code: str, at: int, lowest: int = 0) -> int:
+    """The place of the bracket that the one at `at` closes, or -1."""
+    depth = 0
+    for i in range(at, lowest - 1, -1):
+        depth += (code[i] in _CLOSE) - (code[i] in _OPEN)
+        if depth == 0:
+            return i
+    return -1
+
+
+def attributes(code: str) -> Iterator[tuple[int, int]]:
+    """Where [[...]] and __attribute__((...)) begin and end."""
+    end = 0
+    for begins in _ATTRIBUTE.finditer(code):
+        if begins.start() < end:
+            continue
+        bracket = begins.start() if code[begins.start()] == "[" else begins.end() - 1
+        if (last := closing(code, bracket)) < 0:
+            return
+        end = last + 1
+        yield begins.start(), end
+
+
+def is_expression(code: str, at: int, end: int) -> bool:
+    """Whether the braces from `at` to `end` are part of one, and no body: int{3}, requires (T t) { ... }."""
+    if _GOES_ON.match(code, end + 1):
+        return True
+    before = len(code[:at].rstrip())
+    if before and code[before - 1] == ")":
+        before = max(0, opening(code, before - 1))
+    return _REQUIRES.search(code, max(0, before - 64), before) is not None
+
+
+def angle(code: str, at: int) -> int:
+    """1 of a < that may open a template's arguments, -1 of a > that may close them."""
+    if code[at] == "<":
+        return "<" not in (code[at - 1 : at], code[at + 1 : at + 2])  # no shift
+    return -(code[at] == ">" and code[at - 1 : at] != "-")
+
+
 def commas(code: str, start: int, end: int, angles: bool = True) -> list[int]:
     """Those between `start` and `end` that stand in no brackets; `angles`: nor between < and >."""
-    found, depth, angle = [], 0, 0
+    found, depth, open_angles = [], 0, 0
     for i in range(start, end):
         c = code[i]
         if c in _OPEN:
             depth += 1
         elif c in _CLOSE:
             depth -= 1
-        elif c == "<" and angles and depth == 0:
-            angle += 1
-        elif c == ">" and angle and depth == 0 and code[i - 1 : i] != "-":
-            angle -= 1
-        elif c == "," and depth == 0 and angle == 0:
+        elif c in "<>" and angles and depth == 0:
+            open_angles = max(0, open_angles + angle(code, i))
+        elif c == "," and depth == 0 and open_angles == 0:
             found.append(i)
     return found
 

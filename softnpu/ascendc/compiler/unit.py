@@ -10,7 +10,7 @@ import bisect
 import re
 from collections.abc import Iterator
 
-from text import DARK, SourceError, blanked
+from text import DARK, SourceError, attributes, blanked
 
 _MARKER = re.compile(r'^# (\d+) "((?:[^"\\]|\\.)*)"([ \d]*)$', re.MULTILINE)
 _BRACE = re.compile(r"[{}]")
@@ -18,8 +18,9 @@ _DIRECTIVE = re.compile(r"^[ \t]*#.*$", re.MULTILINE)  # pragmas, and with -g3 #
 _DIGRAPH = re.compile(r"<%|%>|<:(?!:[^:>])|:>")
 _BRACKETS = {"<%": "{ ", "%>": "} ", "<:": "[ ", ":>": "] "}
 _NAMESPACE = re.compile(r"(\binline\s+)?\bnamespace\b([\w:\s]*)$")
-_ATTRIBUTE = re.compile(r"\[\[.*?\]\]|\b__attribute__\s*\(\((?:[^()]|\([^()]*\))*\)\)", re.DOTALL)
 _LINKAGE = re.compile(r'\bextern\s+"(C|C\+\+)"\s*$')
+_LAUNCHES = re.compile(r"__global__|(?<!operator)(?<!operator )<<\s?<(?!<)")
+_LINE = re.compile(r"^(?![ \t]*#).+$", re.MULTILINE)  # one that is no marker
 
 Scope = tuple[str, ...]  # the namespaces' names from outside to inside; anonymous and inline ones are not counted
 
@@ -53,7 +54,8 @@ def _code(piece: str) -> str:
 
 
 class Unit:
-    """The text, and `code`: of the same length, blank where it is no code of the user's own."""
+    """The text, and of the same length `code`, blank where it is no code of the user's own or an attribute; `bare`, the
+    text without these attributes."""
 
     def __init__(self, text: str, path: str, headers: str):
         self.text, self.path = text, path
@@ -66,16 +68,26 @@ class Unit:
         self._flags = [marker.group(3).split() for marker in found]
         ends = [*(marker.start() for marker in found[1:]), len(text)]
         pieces = list(zip(self._from, self._starts, ends, found, strict=False))
-        system = {file for (file, _), _, _, marker in pieces if "3" in marker.group(3).split()}
-        # A folder given by -isystem may have kernels, too.
-        system -= {file for (file, _), start, end, _ in pieces if "__global__" in text[start:end]}
+        # By how they begin: a macro of the system's, too, may have a marker of its own.
+        system = {file for (file, _), _, _, marker in pieces if {"1", "3"} <= set(marker.group(3).split())}
+        # A folder given by -isystem may have kernels and launches, too.
+        system -= {file for (file, _), start, end, _ in pieces if file in system and _LAUNCHES.search(text, start, end)}
         code = [_code(text[: found[0].start()] if found else text)]
         for (file, _), start, end, marker in pieces:
             piece = text[start:end]
             own = piece.strip() and file not in system and not file.startswith((headers, "<"))
             code += [" " * len(marker.group()), _code(piece) if own else " " * len(piece)]
-        self.code = "".join(code)
+        self.code, self.bare = "".join(code), text
+        self.attributes = list(attributes(self.code))
+        self.code, self.bare = map(self._without_attributes, (self.code, text))
         self._opened, self._scopes = self._braces()
+
+    def _without_attributes(self, text: str) -> str:
+        out, done = [], 0
+        for start, end in self.attributes:
+            out += [text[done:start], re.sub(r"[^\n]", " ", text[start:end])]
+            done = end
+        return "".join([*out, text[done:]])
 
     def place(self, at: int) -> tuple[str, int]:
         piece = bisect.bisect_right(self._starts, at) - 1
@@ -106,7 +118,7 @@ class Unit:
             else:
                 scope, linkage = stack[-1]
                 start = max(last, self.code.rfind(";", last, at) + 1)
-                head = _ATTRIBUTE.sub(" ", _DIRECTIVE.sub("", self.text[start:at]))
+                head = self.code[start:at]
                 if named := _NAMESPACE.search(head):
                     parts = [] if named.group(1) else re.sub(r"\binline\s+\w+", "", named.group(2)).split("::")
                     stack.append((scope + tuple(name for part in parts if (name := part.strip())), linkage))
@@ -123,6 +135,16 @@ class Unit:
         """Not inside of a class or function."""
         return self._scopes[bisect.bisect_right(self._opened, at) - 1] is not None
 
+    def namespace(self, scope: Scope, parts: Scope) -> Scope | None:
+        """Which one `parts` (a, b of a::b) mean in a scope; None if they name something else."""
+        known = {found[0][:n] for found in self._scopes if found for n in range(len(found[0]) + 1)}
+        return next((s for n in range(len(scope), -1, -1) if (s := scope[:n] + parts) in known), None)
+
+    def attributed(self, word: str, start: int, end: int) -> bool:
+        """Whether an attribute in the piece has a word."""
+        found = (blanked(self.text[i:j]) for i, j in self.attributes if start <= i < end)
+        return any(re.search(rf"\b_*{word}_*\b", text) for text in found)
+
     def scope(self, at: int) -> tuple[Scope, bool]:
         """The namespaces around a place, and whether a block extern "C" is; of a function, those around it."""
         number = bisect.bisect_right(self._opened, at) - 1
@@ -131,8 +153,8 @@ class Unit:
         return self._scopes[number]
 
     def replace(self, start: int, end: int, new: str) -> None:
-        """`new` has as many newlines as the piece, so that lines keep their numbers; edits at one place in order."""
-        self._edits.append((start, end, new))
+        """Markers and newlines of the piece stay, so that lines keep their numbers; edits at one place in order."""
+        self._edits.append((start, end, new + _LINE.sub("", self.text[start:end])))
 
     def name(self, word: str, new: str) -> None:
         """Puts `new` in place of a name wherever the preprocessor left it."""

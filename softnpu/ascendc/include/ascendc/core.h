@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <deque>
+#include <exception>
 #include <list>
 #include <string>
 #include <vector>
@@ -97,10 +98,11 @@ struct Core {
   uint32_t number() const { return cube() ? group : group * ratio + sub; }
   uint32_t peers() const { return cube() ? groups : groups * ratio; }
   uint64_t rsvd = 0;
-  uint64_t kept_bytes = 0;  // reg.h: by GatherMask since ClearSpr, in all
-  uint32_t kept_last = 0;   // by the last one, and not yet stored
-  uint64_t tiling_key = 0;  // of a package's kernel
-  uint16_t merged[4] = {};  // elements taken from each queue by the last MrgSort
+  uint64_t kept_bytes = 0;    // reg.h: by GatherMask since ClearSpr, in all
+  uint32_t kept_last = 0;     // by the last one, and not yet stored
+  uint64_t tiling_key = 0;    // of a package's kernel
+  std::exception_ptr thrown;  // in a kernel that is noexcept
+  uint16_t merged[4] = {};    // elements taken from each queue by the last MrgSort
   float deq_scale = 1;
   enum class Atomic : uint8_t { kNone, kAdd, kMax, kMin } atomic = Atomic::kNone;
   uint8_t atomic_bytes = 0;
@@ -228,6 +230,11 @@ inline thread_local constinit Core* t_core = nullptr;
 
 inline Core& core(Site at = {}, const char* what = "AscendC");
 
+// In a handler around the body of a kernel that is noexcept.
+inline void keep() {
+  if (t_core) t_core->thrown = std::current_exception();
+}
+
 inline bool on_cube_core(const char* what, ASCENDC_AT) {
   const Core& c = core(at, what);
   if (c.either && c.kind == Core::Kind::kUnstated)
@@ -241,9 +248,7 @@ inline void state_type(KernelMetaType type, const char* name, ASCENDC_AT) {
   Core& c = core(at, "KERNEL_TASK_TYPE_DEFAULT");
   if (Core::cores(type) != (c.mixed ? c.ratio + 1 : 1))
     fail(at, "KERNEL_TASK_TYPE_DEFAULT",
-         format("the kernel states %s, and its launch did not know: launch it by its own name or, where that means "
-                "several functions, by a pointer to it, from the library that has it; and state the type in the body "
-                "of the kernel itself",
+         format("the kernel states %s here and runs on other cores, as it states elsewhere: state one type, once",
                 name));
   if (!c.mixed)
     c.be(type == KERNEL_TYPE_AIC_ONLY || type == KERNEL_TYPE_MIX_AIC_1_0 ? Core::Kind::kCubeCore

@@ -13,57 +13,31 @@
 #include "ascendc/launch_key.h"
 #include "ascendc/macros.h"
 
-// Hidden: each library has a list of its kernels' types of its own, may be unloaded, and launches by its own functions.
+#pragma GCC visibility push(default)
+namespace AscendC::detail {
+
+// Which cores a kernel runs on. `bisheng` has each kernel begin with asked(): a launch, which may call it by a pointer or another name, calls
+// it to be told, and the kernel returns at once. One for the process, since the kernel may be of another library.
+struct Asked {
+  const char* name;
+  int type;
+};
+inline thread_local constinit Asked* t_asked = nullptr;
+inline bool asked(const char* name, int type) {
+  if (__builtin_expect(t_asked == nullptr, 1)) return false;
+  *t_asked = {name, type};
+  return true;
+}
+
+}  // namespace AscendC::detail
+#pragma GCC visibility pop
+
+// Hidden: each library may be unloaded, and launches by its own functions.
 #pragma GCC visibility push(hidden)
 namespace AscendC::detail {
 
 inline constexpr int kUnstated = -1;
-inline constexpr int kEither = -2;   // the same in a source that uses the cube: it may mean both kinds of cores
-inline constexpr int kSeveral = -3;  // of a name, not of a kernel: those that it may mean run on different cores
-
-// Which cores a kernel runs on; `bisheng` puts one behind each. A launch may have another name for it, a pointer or a
-// template's parameter, and a name may mean another function where the launch stands.
-class Typed {
- public:
-  // By functions that call what they are given with the kernel. The first that compiles does: the kernel's name alone means
-  // one function or several, or a template's.
-  template <class... By>
-  Typed(const char* name, int type, By... by) : name_(name), type_(type) {
-    (take(by) || ...);
-  }
-  static const Typed* of(void (*kernel)()) {
-    for (const Typed* t = first_; t; t = t->next_)
-      if (t->kernel_ == kernel) return t;
-    return nullptr;
-  }
-  const char* name() const { return name_; }
-  int type() const { return type_; }
-
- private:
-  struct Take {
-    Typed* typed;
-    template <class... P>
-    void operator()(void (*kernel)(P...)) const {
-      typed->kernel_ = reinterpret_cast<void (*)()>(kernel);
-    }
-  };
-  template <class By>
-  bool take(By by) {
-    if constexpr (std::is_invocable_v<By, Take>) {
-      by(Take{this});
-      next_ = first_;
-      first_ = this;
-      return true;
-    }
-    return false;
-  }
-
-  const char* name_;
-  int type_;
-  void (*kernel_)() = nullptr;
-  const Typed* next_ = nullptr;
-  static inline constinit const Typed* first_ = nullptr;
-};
+inline constexpr int kEither = -2;  // the same in a source that uses the cube: it may mean both kinds of cores
 
 template <class... P>
 struct Closure {
@@ -85,6 +59,7 @@ struct Closure {
         ~Current() { t_core = nullptr; }
       } current(&core);
       std::apply(closure.kernel, closure.arguments);
+      if (core.thrown) std::rethrow_exception(core.thrown);
       text = core.left();
     } catch (const std::exception& e) {
       text = e.what();
@@ -138,6 +113,25 @@ struct Launching {
   void* stream;
 };
 
+template <class Call>
+Asked ask(const char* launched, Call call) {
+  struct Asking {
+    Asked asked{nullptr, kUnstated};
+    Asking() { t_asked = &asked; }
+    ~Asking() { t_asked = nullptr; }
+  } asking;
+  std::string said = "it did not begin as one";
+  try {
+    call();
+  } catch (const std::exception& e) {
+    said = e.what();
+  }
+  if (asking.asked.name) return asking.asked;
+  throw std::runtime_error(std::string(launched) +
+                           "<<<>>>: what is launched is no __global__ function that bisheng has compiled (" + said +
+                           ")");
+}
+
 // What is called with a kernel's arguments. There is no result: a launch that fails throws.
 template <class... P>
 struct Launchable {
@@ -145,13 +139,11 @@ struct Launchable {
   void (*kernel)(P...);
 
   void operator()(P... arguments) const {
-    const Typed* const known = Typed::of(reinterpret_cast<void (*)()>(kernel));
-    const char* const name = known ? known->name() : launch.name;
-    // Of kernels that state nothing the launch's source decides: an inline one has the address of another source's.
-    const bool nothing_stated = known && known->type() < 0 && launch.type < 0 && launch.type != kSeveral;
-    const int type = known && !nothing_stated ? known->type() : launch.type;
-    if (const uint32_t code = detail::launch(name, type, launch.blocks.value, launch.stream, kernel, arguments...))
-      throw std::runtime_error(std::string(name) + "<<<>>> was refused with " + std::to_string(code) +
+    const Asked asked = ask(launch.name, [&] { kernel(arguments...); });
+    const int type = asked.type < 0 ? launch.type : asked.type;
+    if (const uint32_t code =
+            detail::launch(asked.name, type, launch.blocks.value, launch.stream, kernel, arguments...))
+      throw std::runtime_error(std::string(asked.name) + "<<<>>> was refused with " + std::to_string(code) +
                                ": aclGetRecentErrMsg says why");
   }
 };
@@ -164,11 +156,6 @@ struct LaunchableBy {
 
   template <class... A>
   void operator()(A... arguments) const {
-    if (launch.type == kSeveral)
-      throw std::runtime_error(std::string(launch.name) +
-                               "<<<>>>: functions of this name run on different cores: launch by a "
-                               "pointer to the one that is meant, as in static_cast<void (*)(...)>(" +
-                               launch.name + ")<<<>>>");
     Launchable<A...>{launch, called}(arguments...);
   }
 };

@@ -1,0 +1,194 @@
+"""Kernels are found, with their cores, in whatever valid form they are declared, and so are launches."""
+
+from __future__ import annotations
+
+import ctypes as C
+import re
+
+import numpy as np
+import pytest
+
+from tests.ascendc.kit import FLAGS, bisheng, build
+
+HEAD = '#include "kernel_operator.h"\nusing namespace AscendC;\n'
+MARK = """
+__aicore__ inline void mark(GM_ADDR x) {
+  GlobalTensor<uint32_t> g;
+  g.SetGlobalBuffer((__gm__ uint32_t*)x);
+  if ASCEND_IS_AIV g.SetValue(GetBlockIdx(), 1 + GetSubBlockNum());
+}
+"""
+MIXED, PLAIN = [3] * 4, [2, 2, 0, 0]  # as vector cores say it: each of two blocks is two of them, or one alone
+
+
+@pytest.fixture
+def launched(device):
+    def launched(library, name):
+        pointer = device.put(np.zeros(4, np.uint32))
+        getattr(library, name)(C.c_void_p(device.stream), C.c_void_p(pointer))
+        error, marks = device.finish(), device.get(pointer, np.zeros(4, np.uint32)).tolist()
+        device.acl.aclrtFree(pointer)
+        return error or marks
+
+    return launched
+
+
+FORMS = """
+#define GO extern "C" void
+[[deprecated("use the __mix__(1, 2) one")]] __global__ __aicore__ void old(GM_ADDR x) { mark(x); }
+[[maybe_unused, gnu::noinline]] __mix__(1, 2) __global__ __attribute__((noinline, cold)) __aicore__ [[gnu::hot]] void
+attributes [[gnu::aligned(32)]] (GM_ADDR x, [[maybe_unused]] int a __attribute__((unused)) = 3) { mark(x); }
+namespace n { namespace m { __global__ __aicore__ void qualified(GM_ADDR x); } }
+__mix__(1, 2) __global__ __aicore__ void n::m::qualified(GM_ADDR x) { mark(x); }
+__mix__(1, 2) __global__ __aicore__ auto trailing(GM_ADDR x) -> void { mark(x); }
+template <class T> requires requires (T t) { t + t; } __mix__(1, 2) __global__ __aicore__
+void before(GM_ADDR x, T) { mark(x); }
+template <class T> __mix__(1, 2) __global__ __aicore__ void behind(GM_ADDR x, T) requires requires (T t) { t + t; } {
+  mark(x);
+}
+template <class T> __global__ __aicore__ void behind_stated(GM_ADDR x, T) requires requires (T t) { t + t; } &&
+    (sizeof(T) == 4) { KERNEL_TASK_TYPE_DEFAULT(KERNEL_TYPE_MIX_AIC_1_2); mark(x); }
+template <class T> __global__ __aicore__ void behind_size(GM_ADDR x, T) requires (sizeof(T) == 4) {
+  KERNEL_TASK_TYPE_DEFAULT(KERNEL_TYPE_MIX_AIC_1_2);
+  mark(x);
+}
+template <int N = int{3}> __mix__(1, 2) __global__ __aicore__ void braces(GM_ADDR x) { if (N == 3) mark(x); }
+__global__ __aicore__ void scoped(GM_ADDR x) {
+  KERNEL_TASK_TYPE_DEFAULT(::KernelMetaType::KERNEL_TYPE_MIX_AIC_1_2);
+  mark(x);
+}
+constexpr bool kMixed = true;
+__global__ __aicore__ void chosen(GM_ADDR x) {
+  KERNEL_TASK_TYPE_DEFAULT(kMixed ? KernelMetaType::KERNEL_TYPE_MIX_AIC_1_2 : KERNEL_TYPE_AIV_ONLY);
+  mark(x);
+}
+template <class T> __vector__ __global__ __aicore__ void special(GM_ADDR x, T) { mark(x); }
+template <> __mix__(1, 2) __global__ __aicore__ void special(GM_ADDR x, float) { mark(x); }
+__vector__ __global__ __aicore__ void typed(GM_ADDR x, int) { mark(x); }
+__mix__(1, 2) __global__ __aicore__ void typed(GM_ADDR x, float) { mark(x); }
+template <KernelMetaType T> __global__ __aicore__ void by_argument(GM_ADDR x) { KERNEL_TASK_TYPE_DEFAULT(T); mark(x); }
+template <int N> __global__ __aicore__ void outer(GM_ADDR x) { mark(x); }
+namespace a {
+template <int N> __mix__(1, 2) __global__ __aicore__ void outer(GM_ADDR x) { mark(x); }
+GO plain_outer(void* s, uint8_t* x) { ::outer<3><<<2, nullptr, s>>>(x); }
+template <int N> __global__ __aicore__ void used(GM_ADDR x) { mark(x); }
+}
+template <int N> __mix__(1, 2) __global__ __aicore__ void used(GM_ADDR x) { mark(x); }
+template <class T> struct Member {
+  static __global__ __aicore__ void run(GM_ADDR x) { KERNEL_TASK_TYPE_DEFAULT(KERNEL_TYPE_MIX_AIC_1_2); mark(x); }
+};
+class Hidden {
+  static __mix__((1), (2)) __global__ __aicore__ void run(GM_ADDR x) { mark(x); }
+ public:
+  static constexpr auto pointer = &run;
+};
+__mix__(1, 2) __global__ __aicore__ void digraphs(GM_ADDR x) <% mark(x); %>
+template <int N> __mix__(1, 2) __global__ __aicore__ void shifted(GM_ADDR x) { if (N == 8) mark(x); }
+__vector__ __global__ __aicore__ void letter(GM_ADDR x, char) { mark(x); }
+GO plain_string(void* s, uint8_t* x) { old<<<2, nullptr, s>>>(x); }
+GO mixed_attributes(void* s, uint8_t* x) { auto p = attributes; if (x) [[likely]] p<<<2, nullptr, s>>>(x, 1); }
+GO mixed_qualified(void* s, uint8_t* x) { auto p = n::m::qualified; p<<<2, nullptr, s>>>(x); }
+GO mixed_trailing(void* s, uint8_t* x) { auto p = trailing; p<<<2, nullptr, s>>>(x); }
+GO mixed_before(void* s, uint8_t* x) { before<<<2, nullptr, s>>>(x, 1); }
+GO mixed_behind(void* s, uint8_t* x) { behind<<<2, nullptr, s>>>(x, 1); }
+GO mixed_behind_stated(void* s, uint8_t* x) { behind_stated<<<2, nullptr, s>>>(x, 1); }
+GO mixed_behind_size(void* s, uint8_t* x) { behind_size<<<2, nullptr, s>>>(x, 1); }
+GO mixed_braces(void* s, uint8_t* x) { braces<><<<2, nullptr, s>>>(x); }
+GO mixed_scoped(void* s, uint8_t* x) { scoped<<<2, nullptr, s>>>(x); }
+GO mixed_chosen(void* s, uint8_t* x) { chosen<<<2, nullptr, s>>>(x); }
+GO mixed_special(void* s, uint8_t* x) { special<<<2, nullptr, s>>>(x, 1.0f); }
+GO plain_special(void* s, uint8_t* x) { special<<<2, nullptr, s>>>(x, 1); }
+GO mixed_overload(void* s, uint8_t* x) { typed<<<2, nullptr, s>>>(x, 1.0f); }
+GO plain_overload(void* s, uint8_t* x) { typed<<<2, nullptr, s>>>(x, 1); }
+GO mixed_by_argument(void* s, uint8_t* x) { by_argument<KERNEL_TYPE_MIX_AIC_1_2><<<2, nullptr, s>>>(x); }
+GO plain_by_argument(void* s, uint8_t* x) { by_argument<KERNEL_TYPE_AIV_ONLY><<<2, nullptr, s>>>(x); }
+GO plain_used(void* s, uint8_t* x) { using a::used; used<3><<<2, nullptr, s>>>(x); }
+GO mixed_member(void* s, uint8_t* x) { Member<int>::run<<<2, nullptr, s>>>(x); }
+GO mixed_member_pointer(void* s, uint8_t* x) { auto p = &Member<int>::run; p<<<2, nullptr, s>>>(x); }
+GO mixed_hidden(void* s, uint8_t* x) { Hidden::pointer<<<2, nullptr, s>>>(x); }
+GO mixed_digraphs(void* s, uint8_t* x) { digraphs<<<2, nullptr, s>>>(x); }
+GO mixed_shifted(void* s, uint8_t* x) { shifted<1 << 3><<<2, nullptr, s>>>(x); }
+GO plain_digits(void* s, uint8_t* x) { const float e = .000'1f; letter<<<2, nullptr, s>>>(x, 'c'); (void)e; }
+"""
+
+
+def test_each_form_of_a_kernel_runs_on_its_cores(tmp_path, launched):
+    source = tmp_path / "forms.asc"
+    source.write_text(HEAD + MARK + FORMS)
+    library = C.CDLL(str(build(source, tmp_path, "-Wno-deprecated-declarations", "-Wno-attributes", "-Wno-pragmas")))
+    names = re.findall(r"void (mixed_\w+|plain_\w+)\(", FORMS)
+    assert {n: launched(library, n) for n in names} == {n: MIXED if n[0] == "m" else PLAIN for n in names}
+
+
+def test_kernels_and_launches_of_headers_of_the_system(tmp_path, launched):
+    """Whose macros the preprocessor marks one by one; in the source, too."""
+    (tmp_path / "system").mkdir()
+    (tmp_path / "system" / "kernel.h").write_text(
+        "#pragma once\n__mix__(1, 2)\n__global__ __aicore__ inline void k(GM_ADDR x) { mark(x); }\n"
+    )
+    (tmp_path / "system" / "launch.h").write_text(
+        "#pragma once\ntemplate <class K> void launch(K k, void* s, uint8_t* x) {\n  k<<<2, nullptr, s>>>(x);\n}\n"
+    )
+    (tmp_path / "mine.h").write_text("#pragma once\nvoid mine(void* s, uint8_t* x) { k<<<2, NULL, s>>>(x); }\n")
+    source = tmp_path / "k.asc"
+    source.write_text(
+        f'{HEAD}{MARK}#include "kernel.h"\n#include "launch.h"\n#include "mine.h"\n'
+        'extern "C" void name(void* s, uint8_t* x) { k<<<2, nullptr, s>>>(x); }\n'
+        'extern "C" void header(void* s, uint8_t* x) { launch(k, s, x); }\n'
+        'extern "C" void own(void* s, uint8_t* x) { mine(s, x); }\n'
+    )
+    library = C.CDLL(str(build(source, tmp_path, "-isystem", str(tmp_path / "system"))))
+    assert [launched(library, n) for n in ("name", "header", "own")] == [MIXED] * 3
+
+
+def test_a_type_that_the_kernel_alone_sees_is_refused(tmp_path):
+    for kernel, said in {
+        "__global__ void k(GM_ADDR x) { constexpr auto t = KERNEL_TYPE_MIX_AIC_1_2; KERNEL_TASK_TYPE_DEFAULT(t); }":
+        "KERNEL_TASK_TYPE_DEFAULT(t): t is declared in the kernel's body, where launches do not see it: write",
+        "__mix__(2, 1) __global__ void k(GM_ADDR x) {}":
+        "__mix__(2, 1): a block has a cube core and 0, 1 or 2 vector cores: __mix__(1, 2)",
+    }.items():  # fmt: skip
+        (tmp_path / "k.asc").write_text(f"{HEAD}{kernel}\n")
+        done = bisheng("-fsyntax-only", tmp_path / "k.asc")
+        assert done.returncode == 1 and f"k.asc:3: {said}" in done.stderr
+
+
+def test_a_declaration_that_says_the_cores_counts_for_its_files_launches(tmp_path, launched):
+    (tmp_path / "mark.h").write_text(f"#pragma once\n{HEAD}{MARK}")
+    declared = 'extern "C" __mix__(1, 2) __global__ __aicore__ void k(GM_ADDR x);\n'
+    (tmp_path / "a.asc").write_text(
+        f'#include "mark.h"\n{declared}__mix__(1, 2) __global__ void never(GM_ADDR x);\n'
+        "namespace n { __global__ void k(GM_ADDR) {} }\n"
+        'extern "C" void name(void* s, uint8_t* x) { k<<<2, nullptr, s>>>(x); }\n'
+    )
+    (tmp_path / "b.asc").write_text(
+        '#include "mark.h"\nextern "C" __global__ __aicore__ void k(GM_ADDR x) { mark(x); }\n'
+    )
+    sources = [tmp_path / "a.asc", tmp_path / "b.asc"]
+    for number, order in enumerate((sources, sources[::-1])):
+        library = tmp_path / f"lib{number}.so"
+        done = bisheng("-x", "asc", *FLAGS, *order, "-o", library)
+        assert done.returncode == 0, done.stderr
+        loaded = C.CDLL(str(library))
+        assert launched(loaded, "name") == MIXED
+
+
+NOEXCEPT = """
+__aicore__ inline void error() { TPipe pipe; TBuf<> buffer; pipe.InitBuffer(buffer, 1 << 30); }
+extern "C" __global__ __aicore__ void quiet(GM_ADDR x) noexcept { if (x) error(); }
+template <int N> __mix__(1, 2) __global__ __aicore__ void silent(GM_ADDR x) noexcept(N > 0) {
+  if ASCEND_IS_AIV { if (x) error(); }
+}
+extern "C" void by_name(void* s, uint8_t* x) { quiet<<<2, nullptr, s>>>(x); }
+extern "C" void by_pointer(void* s, uint8_t* x) {
+  void (*const p)(GM_ADDR) noexcept = silent<3>;
+  p<<<2, nullptr, s>>>(x);
+}
+"""
+
+
+def test_an_error_of_a_kernel_that_is_noexcept_is_one_of_the_stream(tmp_path, launched):
+    (tmp_path / "k.asc").write_text(HEAD + NOEXCEPT)
+    library = C.CDLL(str(build(tmp_path / "k.asc", tmp_path)))
+    assert "quiet failed on device 0: block 0: k.asc:4: InitBuffer" in launched(library, "by_name")
+    assert "silent failed on device 0: block 0 (vector core 0): k.asc:4: InitBuffer" in launched(library, "by_pointer")
