@@ -71,8 +71,10 @@ def package_compiler() -> str:
 
 def precompile(folder: Path, path: str, *flags: str) -> None:
     header = folder / Path(path).name
-    header.write_text(f'#pragma once\n#include "{ROOM / path}"\n')
-    made = ["-O0", "-c", *flags, "-x", "c++-header", header, "-o", folder / f"{header.name}.gch"]
+    header.write_text(f'#include "{ROOM / path}"\n')
+    # With warnings, which are not given of headers where kernels are compiled.
+    made = ["-O0", "-Wall", "-Wextra", "-Werror", "-c", *flags, "-x", "c++-header", header]
+    made += ["-o", folder / f"{header.name}.gch"]
     done = bisheng(*made, env={"ANYCEND_CXX": GCC})
     assert done.returncode == 0, done.stderr
 

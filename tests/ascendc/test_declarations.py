@@ -8,7 +8,7 @@ import re
 import numpy as np
 import pytest
 
-from tests.ascendc.kit import FLAGS, bisheng, build
+from tests.ascendc.kit import FLAGS, GCC, Kernels, bisheng, build
 
 HEAD = '#include "kernel_operator.h"\nusing namespace AscendC;\n'
 MARK = """
@@ -192,3 +192,52 @@ def test_an_error_of_a_kernel_that_is_noexcept_is_one_of_the_stream(tmp_path, la
     library = C.CDLL(str(build(tmp_path / "k.asc", tmp_path)))
     assert "quiet failed on device 0: block 0: k.asc:4: InitBuffer" in launched(library, "by_name")
     assert "silent failed on device 0: block 0 (vector core 0): k.asc:4: InitBuffer" in launched(library, "by_pointer")
+
+
+NAMES = "rint frexp sincos nextafter isnan isinf exp10 y1 nan free qsort abort printf expf pow clone".split()
+OWN_NAMES = f"""{HEAD}#include <cstdlib>
+#define NAMED(name) \\
+  extern "C" __global__ __aicore__ void name(const GM_ADDR x, uint32_t n) {{ \\
+    GlobalTensor<uint32_t> g; \\
+    g.SetGlobalBuffer((__gm__ uint32_t*)x); \\
+    g.SetValue(GetBlockIdx(), n); \\
+  }} \\
+  extern "C" void go_##name(void* s, uint8_t* x) {{ name<<<2, nullptr, s>>>(x, 7); }}
+extern "C" __global__ __aicore__ void rint(const GM_ADDR x, uint32_t n);
+{" ".join(f"NAMED({name})" for name in NAMES)}
+"""
+
+
+def test_kernels_with_names_of_c_functions(tmp_path, device, launched):
+    """Those that a header of the system's declares, which g++ must not have read before."""
+    (tmp_path / "k.asc").write_text(OWN_NAMES)
+    done = bisheng(*FLAGS, tmp_path / "k.asc", "-o", tmp_path / "libk.so", env={"ANYCEND_CXX": GCC})
+    assert done.returncode == 0, done.stderr
+    kernels = Kernels(tmp_path / "libk.so", device)
+    assert {n: launched(kernels.library, f"go_{n}") for n in NAMES} == dict.fromkeys(NAMES, [7, 7, 0, 0])
+    for name in NAMES:
+        got = kernels.launch(name, 3, np.zeros(4, np.uint32), scalars=(C.c_uint32(5),))
+        assert got[0].tolist() == [5, 5, 5, 0], name
+
+
+def test_global_memory_is_plain_in_launch_headers(tmp_path):
+    (tmp_path / "k.asc").write_text(
+        f'{HEAD}extern "C" __global__ void k(const GM_ADDR a, GM_ADDR const b, __gm__ float* const c, '
+        "[[maybe_unused]] GM_ADDR d __attribute__((unused)), const volatile uint8_t* __restrict__ e, const int n) {}\n"
+    )
+    done = bisheng("-fsyntax-only", f"--launch-headers={tmp_path}", tmp_path / "k.asc")
+    assert done.returncode == 0, done.stderr
+    said = "aclrtlaunch_k(uint32_t, aclrtStream, void* a, void* b, void* c, void* d, void* e, const int n);"
+    assert said in (tmp_path / "aclrtlaunch_k.h").read_text()
+
+
+def test_warnings_are_of_the_users_code_alone(tmp_path):
+    """Not of the headers, nor of what is generated; on a line with both as well."""
+    kernel = 'extern "C" __global__ __aicore__ void k(const GM_ADDR x, float f)'
+    body = "{ GlobalTensor<float> g; g.SetGlobalBuffer(reinterpret_cast<__gm__ float*>(x)); g.SetValue(0, f); }"
+    wanted = "-Wall -Wextra -pedantic -Wmissing-declarations -Weffc++ -Wuseless-cast -Wredundant-decls -Wshadow".split()
+    text = f"{HEAD}{kernel};\n{kernel} {body} inline int mine(int n) {{ return int(n); }}\n"
+    (tmp_path / "k.asc").write_text(text)
+    done = bisheng("-fsyntax-only", *wanted, tmp_path / "k.asc", env={"ANYCEND_CXX": GCC})
+    said = re.findall(r"^\S*?([^/\s]+:\d+):\d+: warning: .*\[(.*)\]", done.stderr, re.MULTILINE)
+    assert said == [("k.asc:4", "-Wuseless-cast")], done.stderr

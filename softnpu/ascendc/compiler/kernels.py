@@ -29,18 +29,16 @@ _RESTRICT = re.compile(r"\b(?:__restrict__|__restrict|restrict)\b")
 _OPEN = re.compile(r"(?<![=!<>])=(?!=)|\bauto\b")  # parameters with default arguments, or of any type
 # A launch means the kernel of its own library, whatever was loaded before it: the C library has a poll.
 _BOUND = '__attribute__((visibility("protected")))'
+_QUALIFIED = re.compile(r"\b(?:const|volatile)\b")
 _NOEXCEPT = re.compile(r"\bnoexcept\b|\bthrow\s*\(")
 _QUALIFIER = re.compile(r"\b\w+\s*::\s*(?:\w+\s*::\s*)*$")
 _GLOBAL = re.compile(r"\b__global__\b")
 _TOKEN = re.compile(r"\s*([A-Za-z_]\w*|[^\s\w])")
 _CATCH = re.compile(r"\s*\bcatch\s*\(")
 _LINKED = re.compile(r'\bextern\s+("C")')
-# Functions of the C library's that a kernel may be called like: extern "C" twice does not compile, two overloads do.
-_C_LIBRARY = frozenset(
-    "abs acos acosh asin asinh atan atanh cbrt ceil cos cosh div erf erfc exp exp2 expm1 fabs floor fma fmax fmin fmod "
-    "hypot index lgamma log log10 log1p log2 pow random remainder remove rename round scalb sin sinh sqrt tan tanh "
-    "tgamma trunc access clone clock dup link nice pause pipe rand read select sleep sync time truncate write".split()
-)
+# What g++ knows as functions of C though no header declares them.
+_BUILT_IN = frozenset("isfinite isinf isnan isnormal isunordered signbit".split())
+_BUILT_IN |= frozenset("isgreater isgreaterequal isless islessequal islessgreater".split())
 
 
 @dataclass
@@ -62,6 +60,7 @@ class Kernel:
     word: int = -1  # the place of __global__
     body: int = -1  # the place of its {, or of the ; of what is declared alone
     keeps: bool = False  # it is noexcept: its errors are kept until it has returned
+    overloads: bool = False  # it has the name of a C function: extern "C" twice does not compile, two overloads do
     more: bool = False  # a parameter has a default argument or any type, or there are any number of template arguments
 
     def open(self, given: int) -> bool:
@@ -70,7 +69,8 @@ class Kernel:
 
     def host_types(self) -> list[str]:
         """Global memory, and a kernel has no other pointers, is a void* on the host's side."""
-        return ["void*" if t.endswith("*") or t == "GM_ADDR" else t for t in self.types]
+        plainly = [(t, _QUALIFIED.sub("", t).strip()) for t in self.types]
+        return ["void*" if bare.endswith("*") or bare == "GM_ADDR" else t for t, bare in plainly]
 
     def header(self) -> str:
         """aclrtlaunch_<kernel>.h."""
@@ -87,13 +87,14 @@ class Kernel:
     def definition(self) -> str:
         """aclrtlaunch_<kernel>, in one line."""
         parameters, given = "", ""
+        called = f"static_cast<void (*)({', '.join(self.types)})>({self.name})" if self.overloads else self.name
         for number, (own, host) in enumerate(zip(self.types, self.host_types(), strict=True)):
             parameters += f", {host} ascendc_{number}"
             given += f", ({own})ascendc_{number}" if host == "void*" else f", ascendc_{number}"
         return (
-            f' extern "C" __attribute__((weak, visibility("default"))) uint32_t aclrtlaunch_{self.name}'
+            f'extern "C" __attribute__((weak, visibility("default"))) uint32_t aclrtlaunch_{self.name}'
             f"(uint32_t ascendc_blocks, void* ascendc_stream{parameters}) {{ return ::AscendC::detail::launch("
-            f'"{self.name}", {self.stated}, ascendc_blocks, ascendc_stream, {self.name}{given}); }}'
+            f'"{self.name}", {self.stated}, ascendc_blocks, ascendc_stream, {called}{given}); }}'
         )
 
 
@@ -198,7 +199,8 @@ def _kernel(unit: Unit, word: int) -> Kernel | None:
         kernel.wanted = sum("=" not in name for name in names if name.strip())
         kernel.more = any("..." in name for name in names)
         kernel.specialized = not "".join(names).strip()
-    kernel.more = kernel.more or _OPEN.search(code, bracket, end) is not None
+    kernel.overloads = linked and (kernel.name in _BUILT_IN or unit.declares(kernel.name))
+    kernel.more = kernel.more or kernel.overloads or _OPEN.search(code, bracket, end) is not None
     if linked and defined:
         _host_parameters(kernel, unit, bracket, end)
     return kernel
@@ -230,8 +232,8 @@ def _said(unit: Unit, body: int, said: re.Match) -> str:
         if re.search(rf"\b(?!return\b)\w+\s+{name}\s*[={{]", unit.code[body : said.start()]):
             raise unit.error(
                 said.start(),
-                f"KERNEL_TASK_TYPE_DEFAULT({given}): {name} is declared in the kernel's body, where launches do not see "
-                "it: write the type itself, as KERNEL_TYPE_MIX_AIC_1_2, or declare it outside",
+                f"KERNEL_TASK_TYPE_DEFAULT({given}): {name} is declared in the kernel's body, where launches do not "
+                "see it: write the type itself, as KERNEL_TYPE_MIX_AIC_1_2, or declare it outside",
             )
     return given
 
@@ -285,11 +287,11 @@ def launched(unit: Unit, named: list[Kernel]) -> None:
             unit.replace(end, end, "} catch (...) { ::AscendC::detail::keep(); } ")
         if not kernel.linked:
             continue
-        unit.replace(kernel.end, kernel.end, kernel.definition())
-        if kernel.name in _C_LIBRARY:
-            said = _LINKED.search(unit.text, kernel.begin, kernel.end)
-            at = said.span(1) if said else (kernel.begin, kernel.begin)
-            unit.replace(*at, '"C++"' if said else ' extern "C++" ')
+        unit.generate(kernel.end, kernel.definition())
+    for kernel in (k for k in named if k.linked and k.overloads):
+        said = _LINKED.search(unit.code, kernel.begin, kernel.word)
+        at = said.span(1) if said else (kernel.begin, kernel.begin)
+        unit.replace(*at, '"C++"' if said else ' extern "C++" ')
     own = {(*k.scope, k.name) for k in named if _own_linkage(unit, k)}
     bound = {k.word for k in found if (*k.scope, k.name) not in own and unit.namespaced(k.begin)}
     for word in _WORD.finditer(unit.code):

@@ -72,6 +72,9 @@ class Unit:
         system = {file for (file, _), _, _, marker in pieces if {"1", "3"} <= set(marker.group(3).split())}
         # A folder given by -isystem may have kernels and launches, too.
         system -= {file for (file, _), start, end, _ in pieces if file in system and _LAUNCHES.search(text, start, end)}
+        # The compiler warns of the user's code alone.
+        ours = (marker for (file, _), _, _, marker in pieces if file.startswith(headers))
+        self._edits += [(m.end(), m.end(), " 3") for m in ours if "3" not in m.group(3).split()]
         code = [_code(text[: found[0].start()] if found else text)]
         for (file, _), start, end, marker in pieces:
             piece = text[start:end]
@@ -131,6 +134,15 @@ class Unit:
             scopes.append(stack[-1])
         return opened, scopes
 
+    def declares(self, name: str) -> bool:
+        """Whether a header of the system's declares a C function of this name, as the C library's do."""
+        for found in re.finditer(rf"\b{name}\s*\(", self.text):
+            if self.code[found.start()] == " ":
+                head = re.split(r"[;{}]", self.text[max(0, found.start() - 300) : found.start()])[-1]
+                if re.match(r"\s*extern\b", _DIRECTIVE.sub("", head)):
+                    return True
+        return False
+
     def namespaced(self, at: int) -> bool:
         """Not inside of a class or function."""
         return self._scopes[bisect.bisect_right(self._opened, at) - 1] is not None
@@ -155,6 +167,14 @@ class Unit:
     def replace(self, start: int, end: int, new: str) -> None:
         """Markers and newlines of the piece stay, so that lines keep their numbers; edits at one place in order."""
         self._edits.append((start, end, new + _LINE.sub("", self.text[start:end])))
+
+    def generate(self, at: int, new: str) -> None:
+        """Puts `new` there, as of a header of the system's: what the user wants to be warned of is in his own code."""
+        file, line = self.place(at)
+        marker = '# {} "{}"'.format(line, re.sub(r'(["\\])', r"\\\1", file))
+        flags = self._flags[bisect.bisect_right(self._starts, at) - 1] if self._starts else []
+        back = " ".join([marker, *(flag for flag in flags if flag in "34")])
+        self._edits.append((at, at, f"\n{marker} 3\n{new}\n{back}\n"))
 
     def name(self, word: str, new: str) -> None:
         """Puts `new` in place of a name wherever the preprocessor left it."""

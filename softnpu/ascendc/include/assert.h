@@ -1,5 +1,6 @@
 // In place of the C library's <assert.h>, which it includes: behind the kernels' API, assert takes a format, too, as ascendc_assert does. It
 // has no guard, since each include of <cassert> defines assert again. What it is not: the function that is called (ascendc/system.h).
+#pragma GCC system_header
 #include_next <assert.h>
 #if defined(ascendc_assert)
 #undef assert
