@@ -143,6 +143,15 @@ def test_names_of_the_kernels_own_are_theirs(tmp_path):
     assert done.returncode == 1 and said(done.stderr) == []
 
 
+def test_a_name_that_is_right_and_not_declared_there(tmp_path):
+    (tmp_path / "k.asc").write_text("auto n = GetBlockIdx();\n")
+    done = bisheng("-fsyntax-only", tmp_path / "k.asc")
+    assert said(done.stderr) == [
+        "GetBlockIdx: AscendC has this name, and it is not declared in that place: kernel_operator.h must come before, "
+        "and a macro of the source or -D may have changed what it declares (docs/ascendc.md)"
+    ]
+
+
 def test_of_host_code_nothing_is_said(tmp_path):
     (tmp_path / "host.cpp").write_text("int main() { return Duplicat; }\n")
     done = bisheng("-c", tmp_path / "host.cpp", "-o", tmp_path / "host.o")

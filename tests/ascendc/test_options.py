@@ -32,6 +32,7 @@ REFUSED = {
     "-x aicpu k.cpp": "-x aicpu: the software NPU has no AI CPU",
     "k.cpp -x": "-x: the language is missing: -x asc",
     "k.asc -o": "-o: its value is missing",
+    "-x asc -c -": "-: a source is a file, and standard input is none: save it as kernel.asc",
 }
 
 
@@ -80,14 +81,25 @@ def test_architectures_and_the_cores_that_they_mean(tmp_path, given):
 
 def test_options_that_mean_nothing_here_are_left_out(tmp_path):
     """A C++ standard before that of the headers, in the vendor's two dashes, too; what steers its code generation."""
-    (tmp_path / "k.asc").write_text("static_assert(__cplusplus >= 202002L);\nint cpp = __cplusplus;\n")
+    (tmp_path / "k.asc").write_text("static_assert(__cplusplus >= 202002L && __cpp_exceptions);\n")
     for given in ("-std=c++17", "--std=c++17", "-std=gnu++14", "--sanitizer", "--cce-auto-sync", "--cce-auto-sync=on",
                   "-mllvm -cce-aicore-stack-size=0x8000", "--cce-auto-sync-log=log", "--cce-aicore-lang",
-                  "-forward-options-to-host-compiler"):  # fmt: skip
+                  "-forward-options-to-host-compiler", "-fno-exceptions"):  # fmt: skip
         done = bisheng("-fsyntax-only", *given.split(), tmp_path / "k.asc")
         assert (done.returncode, done.stderr) == (0, ""), given
     done = bisheng("-fsyntax-only", "-std=c++71", tmp_path / "k.asc")
     assert done.returncode == 1 and "-std=c++71" in done.stderr
+
+
+@pytest.mark.parametrize(
+    "text, said",
+    [("-O0 @{0}", "the file names itself"), ("'k.asc", "no closing quotation"), ("k\0.asc", "the file is no text")],
+)
+def test_a_file_of_options_that_is_none_is_named(tmp_path, text, said):
+    (tmp_path / "o").write_text(text.format(tmp_path / "o"))
+    done = bisheng(f"@{tmp_path}/o", env={"ANYCEND_CXX": "false"})
+    assert (done.returncode, done.stdout) == (1, "") and done.stderr.count("\n") == 1
+    assert done.stderr.startswith(f"bisheng: @{tmp_path}/o: {said}"), done.stderr
 
 
 def test_the_types_of_kernels_are_those_of_the_header():

@@ -120,10 +120,12 @@ def sentences(errors: str, headers: str, kernels: bool = True, architecture: int
 
 def nowhere(unknown: list[str], headers: Path) -> list[str]:
     """Of names that neither the source nor the API has."""
-    names, near, types, rest = known(headers), [], [], []
+    names, near, types, there, rest = known(headers), [], [], [], []
     for name in unknown:
         if re.match(r"(?:ORIG_)?DTYPE_\w+$", name):
             types.append(name)
+        elif name in names:
+            there.append(name)
         elif close := difflib.get_close_matches(name, names, 1, 0.8):
             near.append(f"{name}: AscendC has {close[0]} here: misspelt, or a name that is not declared {_PAGE}")
         else:
@@ -132,6 +134,11 @@ def nowhere(unknown: list[str], headers: Path) -> list[str]:
         near.append(
             f"{', '.join(types)}: the type of an operator's input or output, which its package's build knows: "
             f"-D{types[0]}=float, or opp_build (docs/operator_packages.md)"
+        )
+    if there:
+        near.append(
+            f"{', '.join(there)}: AscendC has this name, and it is not declared in that place: kernel_operator.h must "
+            f"come before, and a macro of the source or -D may have changed what it declares {_PAGE}"
         )
     if rest:
         what = "misspelt, not included, or a part of AscendC that the software NPU does not have"

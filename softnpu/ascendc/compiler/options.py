@@ -159,12 +159,21 @@ class OptionError(Exception):
     """A sentence about an option."""
 
 
-def expanded(arguments: list[str]) -> list[str]:
+def expanded(arguments: list[str], within: tuple[str, ...] = ()) -> list[str]:
     """With what a file has in place of @file, as g++ reads it; where there is no such file, it is a name."""
     result: list[str] = []
     for a in arguments:
         if a.startswith("@") and Path(a[1:]).is_file():
-            result += expanded(shlex.split(Path(a[1:]).read_text(encoding="utf-8", errors="surrogateescape")))
+            if a in within:
+                raise OptionError(f"{a}: the file names itself")
+            text = Path(a[1:]).read_text(encoding="utf-8", errors="surrogateescape")
+            try:
+                words = shlex.split(text)
+            except ValueError as error:
+                raise OptionError(f"{a}: {error}".lower()) from None
+            if "\0" in text:
+                raise OptionError(f"{a}: the file is no text: it has a byte 0")
+            result += expanded(words, (*within, a))
         else:
             name, joined, value = a.partition("=")
             result += [LONG.get(name, name), value] if joined and name in LONG else [LONG.get(a, a)]
@@ -231,6 +240,8 @@ class Line:
             elif a.startswith(("-MF", "-MT", "-MQ")) or (a.startswith("-o") and len(a) > 2):
                 at = 2 if a.startswith("-o") else 3
                 self.passed += [a[:at], a[at:]]
+            elif a == "-" and language in ("asc", "cce"):
+                raise OptionError("-: a source is a file, and standard input is none: save it as kernel.asc")
             elif not a.startswith("-") and (a.endswith(".asc") or (language in ("asc", "cce") and _is_source(a))):
                 self.sources.append(a)
             else:
@@ -239,6 +250,8 @@ class Line:
             if a in ("-c", "-S", "-E", "-fsyntax-only", "-M", "-MM"):
                 self.links = False
             self.depends = self.depends or a in ("-M", "-MM", "-MD", "-MMD")
+        if self.sources:  # their errors are exceptions
+            self.passed = [a for a in self.passed if a != "-fno-exceptions"]
         if chip is not None:
             of_chip = _of_chip(chip)  # refused where there is no such chip, though the other option counts
             if not any(a.startswith(("--npu-arch=", "--cce-aicore-arch=")) for a in arguments):
