@@ -15,6 +15,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import torch
+
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE))
 import custom_gradients  # noqa: E402
@@ -76,6 +78,12 @@ class Custom:
         if unknown := [key for key in data if key not in KEYS]:
             raise wrong(f"unknown keys {', '.join(map(str, unknown))}")
         schema = entry.schema("func")
+        try:  # PyTorch reads it where the operator is registered, which ends the process of what it does not take
+            torch._C.parse_schema(f"{self.library}::{schema.text}")
+        except IndexError:
+            raise wrong(f"{schema.full}: a default value is beyond the numbers of its type") from None
+        except RuntimeError as error:
+            raise wrong(f"{schema.full}: PyTorch does not read the schema: {str(error).strip()}") from None
         rules = data.get("gen_opapi")
         if not isinstance(rules, dict) or "exec" not in rules:
             raise wrong(f"{schema.full}: `gen_opapi:` with `out:` and `exec: aclnnX` is needed: it says what to call")
