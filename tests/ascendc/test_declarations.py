@@ -173,12 +173,32 @@ def test_a_declaration_that_says_the_cores_counts_for_its_files_launches(tmp_pat
         assert launched(loaded, "name") == MIXED
 
 
+def test_a_kernel_of_another_library_tells_its_cores(tmp_path, device):
+    source, launch = tmp_path / "far.asc", tmp_path / "near.asc"
+    source.write_text(
+        f"{HEAD}{MARK}template <int N> __mix__(1, 2) __global__ __aicore__ void far(GM_ADDR x) {{ mark(x); }}\n"
+        'extern "C" void* kernel() { return reinterpret_cast<void*>(&far<3>); }\n'
+    )
+    launch.write_text(
+        f'{HEAD}extern "C" void go(void* k, void* s, uint8_t* x) {{\n'
+        "  reinterpret_cast<void (*)(GM_ADDR)>(k)<<<2, nullptr, s>>>(x);\n}\n"
+    )
+    far, near = (C.CDLL(str(build(file, tmp_path))) for file in (source, launch))
+    far.kernel.restype = C.c_void_p
+    pointer = device.put(np.zeros(4, np.uint32))
+    near.go(C.c_void_p(far.kernel()), C.c_void_p(device.stream), C.c_void_p(pointer))
+    assert (device.finish(), device.get(pointer, np.zeros(4, np.uint32)).tolist()) == ("", MIXED)
+    device.acl.aclrtFree(pointer)
+
+
 NOEXCEPT = """
 __aicore__ inline void error() { TPipe pipe; TBuf<> buffer; pipe.InitBuffer(buffer, 1 << 30); }
 extern "C" __global__ __aicore__ void quiet(GM_ADDR x) noexcept { if (x) error(); }
 template <int N> __mix__(1, 2) __global__ __aicore__ void silent(GM_ADDR x) noexcept(N > 0) {
   if ASCEND_IS_AIV { if (x) error(); }
 }
+extern "C" __global__ __aicore__ void caught(GM_ADDR x) noexcept try { if (x) throw 7; } catch (const int&) {}
+extern "C" void by_handler(void* s, uint8_t* x) { caught<<<2, nullptr, s>>>(x); }
 extern "C" void by_name(void* s, uint8_t* x) { quiet<<<2, nullptr, s>>>(x); }
 extern "C" void by_pointer(void* s, uint8_t* x) {
   void (*const p)(GM_ADDR) noexcept = silent<3>;
@@ -190,6 +210,7 @@ extern "C" void by_pointer(void* s, uint8_t* x) {
 def test_an_error_of_a_kernel_that_is_noexcept_is_one_of_the_stream(tmp_path, launched):
     (tmp_path / "k.asc").write_text(HEAD + NOEXCEPT)
     library = C.CDLL(str(build(tmp_path / "k.asc", tmp_path)))
+    assert launched(library, "by_handler") == [0] * 4
     assert "quiet failed on device 0: block 0: k.asc:4: InitBuffer" in launched(library, "by_name")
     assert "silent failed on device 0: block 0 (vector core 0): k.asc:4: InitBuffer" in launched(library, "by_pointer")
 

@@ -62,6 +62,21 @@ def test_vendors_follow_their_priority(contract, packages):
     assert scaled(contract, ASCEND_OPP_PATH=priority(packages, "five, two")) == "[15.0, 30.0]"
 
 
+def test_the_priority_may_begin_with_a_byte_order_mark(contract, packages):
+    opp = priority(packages, "five")
+    config = packages / "opp" / "vendors" / "config.ini"
+    config.write_bytes(b"\xef\xbb\xbf" + config.read_bytes())
+    assert scaled(contract, ASCEND_OPP_PATH=opp) == "[15.0, 30.0]"
+
+
+def test_a_folder_whose_name_is_no_utf8_is_told(contract, packages, tmp_path):
+    named = tmp_path / os.fsdecode(b"gbk\xd6\xd0")
+    obstructed(named / "op_api" / "lib" / "libcust_opapi.so", "text")
+    done = run(contract, ASCEND_CUSTOM_OPP_PATH=f"{named}:{packages}/two")
+    assert done.stdout.strip() == "[6.0, 12.0]", done.stderr
+    assert f"the operators of {tmp_path}/gbk\ufffd\ufffd/op_api/lib/libcust_opapi.so are left out: " in done.stderr
+
+
 def test_named_packages_come_before_vendors(contract, packages):
     opp = priority(packages, "five")
     assert scaled(contract, ASCEND_OPP_PATH=opp, ASCEND_CUSTOM_OPP_PATH=str(packages / "two")) == "[6.0, 12.0]"
@@ -100,11 +115,14 @@ def obstructed(place: Path, how: str) -> str:
     if how == "pipe":
         os.mkfifo(place)
         return "it is no file that can be loaded"
+    if how == "cut":
+        place.write_bytes((library_folder() / "libascendcl.so").read_bytes()[:5000])
+        return "it is cut off: it has 5000 bytes, and a part of it ends at "
     place.symlink_to("nowhere.so")
     return "it is a link to nowhere.so: No such file or directory"
 
 
-OBSTRUCTED = ("text", "folder", "pipe", "link")
+OBSTRUCTED = ("text", "folder", "pipe", "link", "cut")
 
 
 def warnings_of(done: subprocess.CompletedProcess, place: Path) -> list[str]:

@@ -177,6 +177,7 @@ def _kernel(unit: Unit, word: int) -> Kernel | None:
     body = _body(code, end + 1) if end > 0 else len(code)
     defined = code.startswith("{", body)
     behind = closing(code, body) + 1 if defined else body + 1
+    handled = defined and _CATCH.match(code, behind) is not None
     while defined and (caught := _CATCH.match(code, behind)):  # behind a body that begins with try
         behind = closing(code, code.index("{", closing(code, caught.end() - 1))) + 1
     scope, linkage = unit.scope(begin)
@@ -192,7 +193,7 @@ def _kernel(unit: Unit, word: int) -> Kernel | None:
     elif _REGISTERS.search(code, body, behind) and not kernel.stated:
         kernel.stated = "KERNEL_TYPE_MIX_AIC_1_2"  # as the vendor's compiler decides
     kernel.body = body
-    kernel.keeps = _NOEXCEPT.search(code, end, body) is not None
+    kernel.keeps = _NOEXCEPT.search(code, end, body) is not None and not handled
     if template := _TEMPLATE.search(code, begin, word):
         behind = specialized(code, template.end() - 1)
         names = [code[i:j] for i, j in itertools.pairwise(_between(code, template.end(), behind - 1))]

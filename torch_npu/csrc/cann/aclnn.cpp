@@ -10,6 +10,7 @@
 
 #include "csrc/cann/library.h"
 #include "csrc/cann/packages.h"
+#include "csrc/cann/readable.h"
 #include "csrc/cann/root.h"
 
 namespace cann {
@@ -47,7 +48,8 @@ Neighbours neighbours(const std::string& directory) {
 // Null if the library cannot be opened, with a warning unless nothing is there. `refusal`: why not to try, or empty. `why`: the reason, or empty.
 void* open_or_warn(const std::string& path, std::string refusal, std::string* why = nullptr) {
   void* handle = refusal.empty() ? try_open_file(path, &refusal) : nullptr;
-  if (!handle && refusal != kNotThere) TORCH_WARN("npu: the operators of ", path, " are left out: ", refusal);
+  if (!handle && refusal != kNotThere)
+    TORCH_WARN("npu: the operators of ", readable(path), " are left out: ", readable(refusal));
   if (why) *why = refusal;
   return handle;
 }
@@ -57,7 +59,8 @@ void open_packages(Opapi& opapi) {
     std::string reason;
     void* const handle = open_or_warn(path, refusal_of(path), &reason);
     if (handle) opapi.libraries.push_back(handle);
-    opapi.packages += (opapi.packages.empty() ? "" : ", ") + path + (handle ? "" : " (" + reason + ")");
+    opapi.packages +=
+        (opapi.packages.empty() ? "" : ", ") + readable(path) + (handle ? "" : " (" + readable(reason) + ")");
   }
 }
 

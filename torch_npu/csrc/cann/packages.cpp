@@ -1,9 +1,11 @@
 #include "csrc/cann/packages.h"
 
+#include <elf.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
+#include <cstdint>
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
@@ -34,12 +36,29 @@ std::vector<std::string> split(const std::string& text, char separator) {
 std::vector<std::string> vendors(const std::string& folder) {
   std::ifstream file(folder + "/config.ini");
   for (std::string line; std::getline(file, line);) {
+    if (line.starts_with("\xef\xbb\xbf")) line.erase(0, 3);  // a byte order mark
     const size_t equals = line.find('=');
     if (equals != std::string::npos && trimmed(line.substr(0, equals)) == "load_priority") {
       return split(line.substr(equals + 1), ',');
     }
   }
   return {};
+}
+
+// Empty if all that is mapped of a library is there: of one that was cut off, what is missing would end the process.
+std::string cut_off(const std::string& path, uint64_t size) {
+  std::ifstream file(path, std::ios::binary);
+  Elf64_Ehdr head{};
+  if (!file.read(reinterpret_cast<char*>(&head), sizeof head) || std::memcmp(head.e_ident, ELFMAG, SELFMAG) != 0)
+    return "";
+  file.seekg(static_cast<std::streamoff>(head.e_phoff));
+  Elf64_Phdr part{};
+  for (unsigned i = 0; i < head.e_phnum && file.read(reinterpret_cast<char*>(&part), sizeof part); ++i) {
+    if (part.p_type == PT_LOAD && (part.p_filesz > size || part.p_offset > size - part.p_filesz))
+      return "it is cut off: it has " + std::to_string(size) + " bytes, and a part of it ends at " +
+             std::to_string(part.p_offset + part.p_filesz);
+  }
+  return "";
 }
 
 }  // namespace
@@ -59,7 +78,7 @@ std::vector<std::string> package_libraries() {
 std::string obstacle_at(const std::string& path) {
   struct stat info{};
   if (stat(path.c_str(), &info) == 0) {
-    if (S_ISREG(info.st_mode)) return "";
+    if (S_ISREG(info.st_mode)) return cut_off(path, static_cast<uint64_t>(info.st_size));
     return S_ISDIR(info.st_mode) ? "it is a folder, not a library" : "it is no file that can be loaded";
   }
   const int error = errno;

@@ -14,7 +14,7 @@ std::vector<std::string> package_libraries();
 
 constexpr const char* kNotThere = "not there";
 
-// Empty if a file is there; else why not: kNotThere, a link to nothing, a folder.
+// Empty if a file is there; else why not: kNotThere, a link to nothing, a folder, a library that was cut off.
 std::string obstacle_at(const std::string& path);
 
 // The same of a package's library, which must belong to root or to the user.
