@@ -144,6 +144,7 @@ def test_numbers_get_the_types_of_declared_functions(tmp_path):
         (("Tensor x)", "Tensor x, Banana b)"), "ops.yaml:2: cannot read the schema"),
         (("Tensor x)", "Tensor x, float most=1e400)"), "ops.yaml:2: f: a default value is beyond the numbers of its"),
         (("Tensor x)", "Tensor x, int most=true)"), "ops.yaml:2: f: PyTorch does not read the schema: "),
+        (("f(", "f\u043e("), "ops.yaml:2: f\u043e: PyTorch does not read the schema: "),
         (("Tensor x)", "Tensor x, int? n=None)"), "n is a int[?]: aclnnAbs cannot be given nothing"),
         (("-> Tensor", "-> (Tensor, Tensor)"), "2 results that are not arguments, but 1 are .* in gen_opapi: out$"),
         (("      exec", "      more: {size: x, dtype: x}\n      exec"), "1 results that .* but 2 are .*: out, more$"),

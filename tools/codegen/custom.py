@@ -82,7 +82,7 @@ class Custom:
             torch._C.parse_schema(f"{self.library}::{schema.text}")
         except IndexError:
             raise wrong(f"{schema.full}: a default value is beyond the numbers of its type") from None
-        except RuntimeError as error:
+        except (RuntimeError, UnicodeDecodeError) as error:
             raise wrong(f"{schema.full}: PyTorch does not read the schema: {str(error).strip()}") from None
         rules = data.get("gen_opapi")
         if not isinstance(rules, dict) or "exec" not in rules:
