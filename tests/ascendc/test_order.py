@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.ascendc.kit import KERNELS, build
+from tests.ascendc.kit import KERNELS, bisheng, build
 from tests.runtime.acl import run
 
 SOURCE = (KERNELS / "order.asc").read_text().splitlines()
@@ -82,6 +82,34 @@ def test_what_lies_before_a_global_tensors_memory_is_not_its_own(errors):
 def test_the_compiler_inserts_flags_of_the_scalar_unit(errors):
     """Cases 16 and 17 lack nothing else; all other mistakes stay ones."""
     assert {which for which, text in errors["auto"].items() if text} == set(WRONG) - {16, 17} | {100, 101}
+
+
+TWO = """#include "kernel_operator.h"
+using namespace AscendC;
+extern "C" __global__ __aicore__ void NAME(GM_ADDR x) {
+  TPipe pipe;
+  TBuf<> buffer;
+  pipe.InitBuffer(buffer, 1024);
+  LocalTensor<float> t = buffer.Get<float>();
+  Duplicate(t, 1.0f, 64);
+  Adds(t, t, 1.0f, 64);
+}
+"""
+
+
+def test_each_source_of_a_library_is_looked_at_as_it_was_compiled(tmp_path):
+    (tmp_path / "two.asc").write_text(TWO)
+    objects = [tmp_path / f"{name}.o" for name in ("off", "on")]
+    for made in objects:
+        flags = ["-O0", f"-DNAME={made.stem}", f"--cce-auto-sync={made.stem}", "-c", tmp_path / "two.asc"]
+        assert bisheng(*flags, "-o", made).returncode == 0
+    for number, order in enumerate((objects, objects[::-1])):
+        assert bisheng("-shared", *order, "-o", tmp_path / f"lib{number}.so").returncode == 0
+        code = "from pathlib import Path\nimport numpy as np\nfrom tests.ascendc.kit import Device, Kernels\n"
+        code += f"kernels = Kernels(Path('{tmp_path}/lib{number}.so'), Device())\n"
+        code += "for n in ('on', 'off'): print(n, kernels.launch(n, 1, np.zeros(1), check=False), sep='|')"
+        said = dict(line.split("|", 1) for line in run(code, ANYCEND_CHECK="kernel").stdout.splitlines() if "|" in line)
+        assert said["on"] == "" and "Adds: the vector unit (V) reads bytes 0 to 31" in said["off"]
 
 
 def test_without_the_check_program_order_is_kept(errors):

@@ -92,7 +92,7 @@ class Kernel:
             parameters += f", {host} ascendc_{number}"
             given += f", ({own})ascendc_{number}" if host == "void*" else f", ascendc_{number}"
         return (
-            f'extern "C" __attribute__((weak, visibility("default"))) uint32_t aclrtlaunch_{self.name}'
+            f'extern "C" __attribute__((weak, visibility("protected"))) uint32_t aclrtlaunch_{self.name}'
             f"(uint32_t ascendc_blocks, void* ascendc_stream{parameters}) {{ return ::AscendC::detail::launch("
             f'"{self.name}", {self.stated}, ascendc_blocks, ascendc_stream, {called}{given}); }}'
         )
@@ -275,14 +275,16 @@ def _host_parameters(kernel: Kernel, unit: Unit, bracket: int, end: int) -> None
         kernel.names.append(name)
 
 
-def launched(unit: Unit, named: list[Kernel]) -> None:
-    """Edits the unit: each kernel begins with what tells a launch its cores, by whatever name it is launched;
+def launched(unit: Unit, named: list[Kernel], auto_sync: bool) -> None:
+    """Edits the unit: each kernel begins with what tells a launch its cores, by whatever name it is launched, and the
+    kernel checker whether the chip's compiler inserts flags;
     aclrtlaunch_k goes behind each kernel k that is extern "C"; the words that are no C++ go out."""
     found = [kernel for kernel in named if kernel.defined]
     for kernel in found:
         inside = kernel.body + (2 if unit.text.startswith("<%", kernel.body) else 1)
         keeps = " try {" if kernel.keeps else ""
-        unit.replace(inside, inside, f' if (::AscendC::detail::asked("{kernel.name}", {kernel.stated})) return;{keeps}')
+        told = f'"{kernel.name}", {kernel.stated}{"" if auto_sync else ", false"}'
+        unit.replace(inside, inside, f" if (::AscendC::detail::asked({told})) return;{keeps}")
         if kernel.keeps:
             end = closing(unit.code, kernel.body)
             unit.replace(end, end, "} catch (...) { ::AscendC::detail::keep(); } ")

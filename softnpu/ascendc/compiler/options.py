@@ -191,6 +191,7 @@ class Line:
         self.headers: str | None = None
         self.tilings: list[str] = []
         self.kernel_type: str | None = None
+        self.auto_sync = True
         self.links = True
         self.depends = False
         chip = None
@@ -228,7 +229,7 @@ class Line:
             elif name == "--cce-auto-sync":
                 if value not in ("", "on", "off"):
                     raise OptionError(f"{a}: it is on or off")
-                self.passed += ["-DASCENDC_AUTO_SYNC=0"] if value == "off" else []
+                self.auto_sync = value != "off"
             elif a in ("--sanitizer", "-forward-options-to-host-compiler") or a.startswith("--cce-"):
                 continue
             elif name in ("-std", "--std"):

@@ -2,13 +2,9 @@
 // only flags, queues and barriers order them. Instructions here take effect in program order; this keeps for each 32 bytes of the
 // core's memories who used it last, and whether it holds anything, and refuses what the units' order does not promise. What it is not:
 // bounds (op.h). It costs nothing but a branch when the kernel checker is off. Between the scalar unit and the vector unit or copies, and between
-// vector instructions, the chip's compiler inserts what is missing, unless it is told --cce-auto-sync=off (ASCENDC_AUTO_SYNC is 0 then).
+// vector instructions, the chip's compiler inserts what is missing, unless it is told --cce-auto-sync=off (`auto_sync` is false then).
 // Within the other units, order is taken as given. Order by way of global memory is global_order.h.
 #pragma once
-
-#ifndef ASCENDC_AUTO_SYNC
-#define ASCENDC_AUTO_SYNC 1
-#endif
 
 #include <algorithm>
 #include <array>
@@ -68,6 +64,8 @@ struct Strided {
 
 class Hazards {
  public:
+  bool auto_sync = true;
+
   Hazards(bool on, const softnpuAscendcChip& chip) : on_(on) {
     for (int s = 0; on && s < kSpaces; ++s) blocks_[s].resize(space_bytes(chip, static_cast<Space>(s)) / 32);
   }
@@ -161,13 +159,13 @@ class Hazards {
     bool holds = false;
   };
   // Does the chip's compiler insert the flag between two units?
-  static bool by_compiler(Unit unit, Unit before) {
-    return ASCENDC_AUTO_SYNC && (unit == kScalar || before == kScalar) && unit <= kCopyOut && before <= kCopyOut;
+  bool by_compiler(Unit unit, Unit before) const {
+    return auto_sync && (unit == kScalar || before == kScalar) && unit <= kCopyOut && before <= kCopyOut;
   }
   // Is there nothing that has `unit` wait for the end of what `before` did?
   bool must_wait(Unit unit, Unit before, const Access& a) {
     uint32_t& known = units_[unit].at[before];
-    if (unit == before) return !ASCENDC_AUTO_SYNC && unit == kVector && a.when > settled_[kVector];
+    if (unit == before) return !auto_sync && unit == kVector && a.when > settled_[kVector];
     if (known >= a.when) return false;
     if (!by_compiler(unit, before)) return true;
     known = a.when;  // the compiler's own flag

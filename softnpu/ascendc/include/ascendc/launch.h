@@ -23,8 +23,11 @@ struct Asked {
   int type;
 };
 inline thread_local constinit Asked* t_asked = nullptr;
-inline bool asked(const char* name, int type) {
-  if (__builtin_expect(t_asked == nullptr, 1)) return false;
+inline bool asked(const char* name, int type, bool auto_sync = true) {
+  if (__builtin_expect(t_asked == nullptr, 1)) {
+    if (t_core) t_core->hazards.auto_sync = auto_sync;
+    return false;
+  }
   *t_asked = {name, type};
   return true;
 }
