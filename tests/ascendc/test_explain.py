@@ -45,7 +45,7 @@ NAMES = """
   AscendC::Dupllicate(t, 1);
   auto n = GetVecLen() / 4;
   MakeTensor(p);
-  AllocMutexID();
+  AllocMutexID(); KERNEL_TASK_TYPE(1, KERNEL_TYPE_AIV_ONLY);
   AscendC::Reg::MaskReg mask;
   using AscendC::SliceInfo;
   Cast(t, t, RoundMode::CAST_FLOOOR, 8);
@@ -63,6 +63,8 @@ SAID = [
     "MulCast: the software NPU has no such instruction (docs/ascendc.md)",
     "MakeTensor: the software NPU has no tensor templates (docs/ascendc.md)",
     "AllocMutexID: the software NPU has no mutexes between units: SetFlag and WaitFlag order them (docs/ascendc.md)",
+    "KERNEL_TASK_TYPE: the software NPU has no cores and keys by tiling key: KERNEL_TASK_TYPE_DEFAULT says the cores "
+    "for all keys, --tiling-key the key (docs/ascendc.md)",
     "SliceInfo: the software NPU has no copies of slices: DataCopyParams and DataCopyExtParams have strides "
     "(docs/ascendc.md)",
     "InitBuffr: AscendC has InitBuffer here: misspelt, or a name that is not declared (docs/ascendc.md)",

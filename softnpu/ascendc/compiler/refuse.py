@@ -32,6 +32,7 @@ INSIDE = {
 _INSTRUCTION, _HIGH = "such instruction", "such high-level function"
 # What dav-3510 alone has.
 REGISTERS, THREADS = (f"{what} but for the 950 (--npu-arch=dav-3510)" for what in ("register API", "SIMT functions"))
+_KEYS = "cores and keys by tiling key: KERNEL_TASK_TYPE_DEFAULT says the cores for all keys, --tiling-key the key"
 _COUNTS = "register of reductions: ReduceMax and ReduceMin with calIndex give the index"
 ABSENT = {
     **dict.fromkeys(
@@ -43,6 +44,7 @@ ABSENT = {
     **dict.fromkeys("SinCos LogicalAnd LogicalNot LogicalOr BitwiseAnd BitwiseOr BitwiseNot Rint Hypot".split(), _HIGH),
     **dict.fromkeys("Fma IsNan IsInf IsFinite Truncate".split(), _HIGH),
     **dict.fromkeys("ProposalConcat ProposalExtract RpSort16 MrgSort4".split(), "instruction of the older chips"),
+    **dict.fromkeys(("KERNEL_TASK_TYPE", "TILING_KEY_LIST"), _KEYS),
     **dict.fromkeys(("GetReduceMaxMinCount", "GetReduceRepeatMaxMinSpr"), _COUNTS),
     **dict.fromkeys(("SetNextTaskStart", "WaitPreTaskEnd"), "order between kernels but that of streams"),
     **dict.fromkeys(
