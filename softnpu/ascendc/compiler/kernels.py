@@ -226,7 +226,7 @@ def _attributed(unit: Unit, begin: int, end: int) -> str:
 def _said(unit: Unit, body: int, said: re.Match) -> str:
     """What KERNEL_TASK_TYPE_DEFAULT was given; launches must be able to say it, too."""
     start, end = said.end(), closing(unit.code, said.end() - 1)
-    given = plain(split(unit.code[start:end], unit.bare[start:end])[0])
+    given = plain(split(unit.code[start:end], unit.bare(start, end))[0])
     if (name := given.rpartition("::")[2].strip()) in KERNEL_TYPES:
         return name
     for name in re.findall(r"\b[A-Za-z_]\w*", given):
@@ -257,7 +257,7 @@ def _between(code: str, start: int, end: int) -> list[int]:
 
 def _parameters(unit: Unit, bracket: int, end: int) -> Iterator[tuple[str, str, str]]:
     """Of each: its text, its type and its name, or "" where it has none."""
-    for parameter in map(plain, split(unit.code[bracket + 1 : end], unit.bare[bracket + 1 : end])):
+    for parameter in map(plain, split(unit.code[bracket + 1 : end], unit.bare(bracket + 1, end))):
         if parameter == "void":
             continue
         named = re.fullmatch(r"(.*?[\s*&>])(\w+)\s*(\[[^\]]*\])?", re.sub(r"\s*=(?!=).*", "", parameter))

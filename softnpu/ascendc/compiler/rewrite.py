@@ -168,7 +168,7 @@ def launches(unit: Unit, found: list[Kernel], unstated: str) -> None:
         done = _CLOSES.match(code, end).end()
         if not _CALL.match(code, done):
             raise unit.error(at, "the kernel's arguments are missing after >>>")
-        kernel = plain(unit.bare[start:at])
+        kernel = plain(unit.bare(start, at))
         name = _name(code, start, at)
         meant = _meant(name.removeprefix("::"), () if name.startswith("::") else unit.scope(at)[0], found)
         types = {k.stated for k in meant}

@@ -15,7 +15,7 @@ DARK = re.compile(
 )
 _OPEN, _CLOSE = "([{", ")]}"
 _BRACKET = re.compile(r"[()\[\]{}]")
-_ATTRIBUTE = re.compile(r"\[\s*\[|\b__attribute(?:__)?\s*\(")
+_ATTRIBUTE = re.compile(r"\[\s*\[|__attribute(?:__)?\s*\(")
 _REQUIRES = re.compile(r"(?:\brequires|&&|\|\||\band|\bor|[=!(,])\s*\brequires\s*$")
 _GOES_ON = re.compile(r"\s*(?:[)>,?.]|&&|\|\||and\b|or\b)")  # an expression
 

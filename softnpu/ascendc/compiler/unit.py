@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import bisect
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from text import DARK, SourceError, attributes, blanked
 
@@ -19,7 +19,7 @@ _DIGRAPH = re.compile(r"<%|%>|<:(?!:[^:>])|:>")
 _BRACKETS = {"<%": "{ ", "%>": "} ", "<:": "[ ", ":>": "] "}
 _NAMESPACE = re.compile(r"(\binline\s+)?\bnamespace\b([\w:\s]*)$")
 _LINKAGE = re.compile(r'\bextern\s+"(C|C\+\+)"\s*$')
-_LAUNCHES = re.compile(r"__global__|(?<!operator)(?<!operator )<<\s?<(?!<)")
+_LAUNCHES = re.compile(r"__global__|<<\s?<(?!<)(?<!operator<<<)(?<!operator<< <)(?<!operator <<<)")
 _LINE = re.compile(r"^(?![ \t]*#).+$", re.MULTILINE)  # one that is no marker
 
 Scope = tuple[str, ...]  # the namespaces' names from outside to inside; anonymous and inline ones are not counted
@@ -53,9 +53,16 @@ def _code(piece: str) -> str:
     return _DIGRAPH.sub(lambda digraph: _BRACKETS[digraph.group()], lines)
 
 
+def _without(pieces: Iterable[tuple[int, int]], text: str) -> str:
+    out, done = [], 0
+    for start, end in pieces:
+        out += [text[done:start], re.sub(r"[^\n]", " ", text[start:end])]
+        done = end
+    return "".join([*out, text[done:]])
+
+
 class Unit:
-    """The text, and of the same length `code`, blank where it is no code of the user's own or an attribute; `bare`, the
-    text without these attributes."""
+    """The text, and `code`: of the same length, blank where it is no code of the user's own, or an attribute."""
 
     def __init__(self, text: str, path: str, headers: str):
         self.text, self.path = text, path
@@ -80,17 +87,15 @@ class Unit:
             piece = text[start:end]
             own = piece.strip() and file not in system and not file.startswith((headers, "<"))
             code += [" " * len(marker.group()), _code(piece) if own else " " * len(piece)]
-        self.code, self.bare = "".join(code), text
+        self.code = "".join(code)
         self.attributes = list(attributes(self.code))
-        self.code, self.bare = map(self._without_attributes, (self.code, text))
+        self.code = _without(self.attributes, self.code)
         self._opened, self._scopes = self._braces()
 
-    def _without_attributes(self, text: str) -> str:
-        out, done = [], 0
-        for start, end in self.attributes:
-            out += [text[done:start], re.sub(r"[^\n]", " ", text[start:end])]
-            done = end
-        return "".join([*out, text[done:]])
+    def bare(self, start: int, end: int) -> str:
+        """A piece of the text without attributes."""
+        inside = ((i - start, j - start) for i, j in self.attributes if start <= i < end)
+        return _without(inside, self.text[start:end])
 
     def place(self, at: int) -> tuple[str, int]:
         piece = bisect.bisect_right(self._starts, at) - 1
