@@ -139,6 +139,7 @@ def test_numbers_get_the_types_of_declared_functions(tmp_path):
         (("size: x", "size: z"), r"ops.yaml:2: size: 'z' is neither an argument, a list such as \[x.size\(0\), 4\]"),
         (("dtype: x", "dtype: float"), r"ops.yaml:2: dtype: 'float' is neither an argument nor a type"),
         (("aclnnAbs", "aclnnAbs, x"), r"f: aclnnAbs takes 2 values, aclTensor\*, aclTensor\*; the row gives x"),
+        (("aclnnAbs", "aclnnAbs, y, out"), "ops.yaml:2: f: exec: y is neither an argument nor a result: x, out$"),
         (("aclnnAbs", "abs"), "'abs' is no function such as aclnnAdd"),
         (("Tensor x)", "Tensor x"), "ops.yaml:2: cannot read the schema"),
         (("Tensor x)", "Tensor x, Banana b)"), "ops.yaml:2: cannot read the schema"),

@@ -194,6 +194,9 @@ class Custom:
                     f"{name} is a {arguments[name].type}: {function} cannot be given nothing. List the "
                     f"values in `exec:`, such as {name}.value_or(...)"
                 )
+            known = [*arguments, *row.outputs]
+            if re.fullmatch(r"[A-Za-z_]\w*", name) and name not in [*known, "true", "false", "nullptr"]:
+                raise wrong(f"exec: {name} is neither an argument nor a result: {', '.join(known)}")
         if types := declared(function, prototypes):
             if len(types) != len(values):
                 raise wrong(
