@@ -367,6 +367,7 @@ def test_the_library_of_the_runtime_shows_only_its_own_functions():
             "Meet",
             "Signal",
             "Await",
+            "Arrive",
             "LockAtomics",
             "UnlockAtomics",
             "LockUses",
