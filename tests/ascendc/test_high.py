@@ -240,6 +240,8 @@ def test_along_an_axis(compiled, mode):
         if mode == 2:
             a /= 3
             x = a[:, : call.count].astype(np.float64)
+        if mode in (3, 4):
+            a[m // 2, call.count // 2] = x[m // 2, call.count // 2] = np.nan
         wanted = ALONG[mode](x, axis=1 - form)
         call.mode, call.form = mode, form
         got = compiled("high").instruction("Along", np.zeros(128, np.float32), a.ravel(), a.ravel(), call)
@@ -295,7 +297,9 @@ def test_top_k(compiled, mode, kind):
         call = Call(form=form, mode=mode, repeats=m, dst_rep=inner, count=n)
         call.mask[0] = k
         largest = form or mode == 2
-        order = np.argsort(-a[:, :n] if largest else a[:, :n], axis=1, kind="stable")[:, :k]
+        a[0, n // 2] = np.nan  # the largest
+        keys = np.where(np.isnan(a[:, :n]), np.inf, a[:, :n])
+        order = np.argsort(-keys if largest else keys, axis=1, kind="stable")[:, :k]
         value = np.take_along_axis(a, order, 1)
         d = np.zeros(m * inner + m * inner * 4 // dtype.itemsize, dtype)
         got = compiled("high").instruction(f"TopK_{kind}", d, a.ravel(), b, call)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ctypes as C
+
 import numpy as np
 import pytest
 
@@ -106,10 +108,12 @@ def test_a_whole_tensor(compiled, what, kind):
     rng, dtype = np.random.default_rng(24), TYPES[kind]
     each = 256 // dtype.itemsize
     work = np.zeros(256, dtype)
-    for form in (0, 0, 1, 2):
+    for turn, form in enumerate((0, 0, 1, 2)):
         if form == 0:
             n = int(rng.integers(1, 1500))
             call, a = Call(form=0, count=n), buffer(rng, dtype, n, -9, 9)
+            if turn == 1 and what != "Sum":
+                a[n // 2] = np.nan  # the extreme, wherever it lies, as of numpy
             on = (np.arange(-(-n // each) * each) < n).reshape(-1, each)
             x = np.zeros(on.size, dtype)
             x[:n] = a[:n]
@@ -130,6 +134,34 @@ def test_a_whole_tensor(compiled, what, kind):
         np.testing.assert_array_equal(
             got[: len(wanted)].view(f"u{dtype.itemsize}"), np.array(wanted, dtype).view(f"u{dtype.itemsize}")
         )
+
+
+@pytest.mark.parametrize("what", ["Max", "Min"])
+@pytest.mark.parametrize("at", [0, 5, 64, 127])
+def test_a_nan_is_the_extreme_wherever_it_lies(compiled, what, at):
+    a, work = np.arange(128, dtype=np.float32), np.zeros(256, np.float32)
+    a[at] = np.nan
+    got = compiled("reduce").instruction(f"Reduce{what}_float", np.zeros(16, "f4"), a, work, Call(count=128, mode=1))
+    assert np.isnan(got[0]) and got[1:2].view(np.uint32) == at
+
+
+COUNTED = [
+    lambda d, a, b: a + b, lambda d, a, b: a + 2, lambda d, a, b: np.abs(a), lambda d, a, b: np.full_like(a, 3),
+    lambda d, a, b: d + 2 * a, lambda d, a, b: a * b + d, None, lambda d, a, b: a + b,
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("which", range(8))
+def test_counter_mode_counts_by_the_mask(compiled, which):
+    """By the register for a form by count without isSetMask, whose count says nothing; by the call's mask otherwise."""
+    d, a, b = np.random.default_rng(25).integers(-9, 9, (3, 256)).astype(np.float32)
+    got = compiled("copies").launch("counted", 1, d, a, b, scalars=(C.c_int32(which),))[0]
+    wanted = d.copy()
+    if COUNTED[which]:
+        wanted[:150] = COUNTED[which](d, a, b)[:150]
+    else:
+        wanted[0] = a[:150].sum()
+    np.testing.assert_array_equal(got, wanted)
 
 
 def in_order(sums):

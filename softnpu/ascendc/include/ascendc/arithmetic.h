@@ -38,6 +38,16 @@ T div(T a, T b) {
   else
     return narrow<T>(widen(a) / widen(b));
 }
+// A strict order in which NaN comes first: of the largest (or smallest) numbers, and of sorting.
+template <bool largest, class T>
+bool beats(T a, T b) {
+  if constexpr (!std::is_integral_v<T>) {
+    const bool first = std::isnan(static_cast<float>(a)), other = std::isnan(static_cast<float>(b));
+    if (first || other) return first && !other;
+  }
+  return largest ? a > b : a < b;
+}
+
 template <class T>
 T max(T a, T b) {
   return a > b ? a : b;

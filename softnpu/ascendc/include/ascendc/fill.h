@@ -27,7 +27,8 @@ void Duplicate(const LocalTensor<T>& dst, const detail::Plain<T>& scalar, int32_
   ASCENDC_FILLABLE(Duplicate);
   const detail::Op op("Duplicate", at);
   op.need_count(count);
-  std::fill_n(op.writes(dst, static_cast<uint64_t>(count) * sizeof(T)), count, scalar);
+  const int64_t n = detail::counted<isSetMask>(count, at, "Duplicate");
+  std::fill_n(op.writes(dst, static_cast<uint64_t>(n) * sizeof(T)), n, scalar);
 }
 template <class T, bool isSetMask = true>
 void Duplicate(const LocalTensor<T>& dst, const detail::Plain<T>& scalar, uint64_t mask, int32_t repeatTime,

@@ -5,6 +5,7 @@
 #include <numeric>
 #include <vector>
 
+#include "ascendc/arithmetic.h"
 #include "ascendc/copy.h"
 #include "ascendc/each.h"
 
@@ -82,13 +83,13 @@ float product_of(const T* a, uint64_t step, uint64_t n) {
 template <class T>
 T largest_of(const T* a, uint64_t step, uint64_t n) {
   T m = a[0];
-  for (uint64_t i = 1; i < n; ++i) m = a[i * step] > m ? a[i * step] : m;
+  for (uint64_t i = 1; i < n; ++i) m = beats<true>(a[i * step], m) ? a[i * step] : m;
   return m;
 }
 template <class T>
 T smallest_of(const T* a, uint64_t step, uint64_t n) {
   T m = a[0];
-  for (uint64_t i = 1; i < n; ++i) m = a[i * step] < m ? a[i * step] : m;
+  for (uint64_t i = 1; i < n; ++i) m = beats<false>(a[i * step], m) ? a[i * step] : m;
   return m;
 }
 template <class T>
@@ -227,8 +228,9 @@ void top_k(const LocalTensor<T>& value, const LocalTensor<int32_t>& index, const
   for (uint64_t r = 0; r < rows; ++r) {
     const T* row = a + r * inner;
     std::iota(order.begin(), order.end(), 0);
-    std::stable_sort(order.begin(), order.end(),
-                     [&](int32_t p, int32_t q) { return largest ? row[p] > row[q] : row[p] < row[q]; });
+    std::stable_sort(order.begin(), order.end(), [&](int32_t p, int32_t q) {
+      return largest ? beats<true>(row[p], row[q]) : beats<true>(row[q], row[p]);
+    });
     for (int32_t i = 0; i < k; ++i) {
       const int32_t at_row = order[static_cast<size_t>(i)];
       v[r * value_step + i] = row[at_row];

@@ -67,6 +67,14 @@ inline bool from_register(const Op& op, int each, int64_t repeats, Lanes* lanes)
   return true;
 }
 
+// How many elements a form by count has: in counter mode without isSetMask as many as the mask register says.
+template <bool set>
+int64_t counted(int64_t count, Site at, const char* what) {
+  if constexpr (set) return count;
+  const Core& c = core(at, what);
+  return c.counter ? static_cast<int64_t>(c.mask[0]) : count;
+}
+
 // The first `mask` elements of each repeat; in counter mode `mask` elements in all.
 template <bool set>
 Lanes lanes_of(const Op& op, uint64_t mask, int64_t repeats, int each) {
@@ -85,6 +93,7 @@ Lanes lanes_of(const Op& op, const uint64_t* mask, int64_t repeats, int each) {
   Lanes lanes;
   if (!set && from_register(op, each, repeats, &lanes)) return lanes;
   if (mask == nullptr) op.fail("the mask is a null pointer");
+  if (op.core().counter) return lanes_of_counter(op, mask[0], each);
   return lanes_of_bits(op, mask[0], each > 64 ? mask[1] : 0, each, static_cast<int>(repeats));
 }
 

@@ -38,12 +38,12 @@ T tree_sum(const Gathered<T>& g) {
   return v[0];
 }
 
-// The place of the largest (or smallest) active element; -1: none.
+// The place of the largest (or smallest) active element, of the first NaN if there is one; -1: none.
 template <bool largest, class T>
 int extreme(const Gathered<T>& g) {
   int best = -1;
   for (int i = 0; i < g.n; ++i)
-    if (g.active[i] && (best < 0 || (largest ? g.value[i] > g.value[best] : g.value[i] < g.value[best]))) best = i;
+    if (g.active[i] && (best < 0 || beats<largest>(g.value[i], g.value[best]))) best = i;
   return best;
 }
 template <bool largest, class T>
@@ -126,14 +126,15 @@ void reduce_all(const char* name, const LocalTensor<T>& dst, const LocalTensor<T
   std::vector<T> sums;
   T best = T(0);
   uint64_t where = 0;
+  [[maybe_unused]] bool none = true;
   for (int r = 0; r < l.repeats; ++r) {
     const auto lanes = gather_lanes(l, x, r, 0, l.each);
     if constexpr (what == Reduction::kSum) {
       sums.push_back(tree_sum(lanes));
     } else {
       const int i = extreme<what == Reduction::kMax>(lanes);
-      if (i >= 0 && (r == 0 || (what == Reduction::kMax ? lanes.value[i] > best : lanes.value[i] < best)))
-        best = lanes.value[i], where = static_cast<uint64_t>(r) * l.each + i;
+      if (i >= 0 && (none || beats<what == Reduction::kMax>(lanes.value[i], best)))
+        best = lanes.value[i], where = static_cast<uint64_t>(r) * l.each + i, none = false;
     }
   }
   T* d = op.writes(dst, (with_index ? 2 : 1) * sizeof(T), "dst", sizeof(T));
@@ -157,49 +158,49 @@ void reduce_all(const char* name, const LocalTensor<T>& dst, const LocalTensor<T
 
 }  // namespace detail
 
-#define ASCENDC_REDUCE(What, kind)                                                                                     \
-  /* The whole tensor: the first `count` elements. */                                                                  \
-  template <class T, bool isSetMask = true>                                                                            \
-  void Reduce##What(const LocalTensor<T>& dst, const LocalTensor<T>& src, const LocalTensor<T>& sharedTmpBuffer,       \
-                    int32_t count, bool calIndex = false, ASCENDC_AT) {                                                \
-    const detail::Op op("Reduce" #What, at);                                                                           \
-    op.need_count(count);                                                                                              \
-    detail::reduce_all<detail::Reduction::kind>("Reduce" #What, dst, src, sharedTmpBuffer,                             \
-                                                detail::lanes_of_count(static_cast<uint64_t>(count), 256 / sizeof(T)), \
-                                                8, true, calIndex, op);                                                \
-  }                                                                                                                    \
-  template <class T, bool isSetMask = true>                                                                            \
-  void Reduce##What(const LocalTensor<T>& dst, const LocalTensor<T>& src, const LocalTensor<T>& sharedTmpBuffer,       \
-                    uint64_t mask, int32_t repeatTime, int32_t srcRepStride, bool calIndex = false, ASCENDC_AT) {      \
-    const detail::Op op("Reduce" #What, at);                                                                           \
-    detail::reduce_all<detail::Reduction::kind>("Reduce" #What, dst, src, sharedTmpBuffer,                             \
-                                                detail::lanes_of<isSetMask>(op, mask, repeatTime, 256 / sizeof(T)),    \
-                                                srcRepStride, false, calIndex, op);                                    \
-  }                                                                                                                    \
-  template <class T, bool isSetMask = true>                                                                            \
-  void Reduce##What(const LocalTensor<T>& dst, const LocalTensor<T>& src, const LocalTensor<T>& sharedTmpBuffer,       \
-                    const uint64_t mask[], int32_t repeatTime, int32_t srcRepStride, bool calIndex = false,            \
-                    ASCENDC_AT) {                                                                                      \
-    const detail::Op op("Reduce" #What, at);                                                                           \
-    detail::reduce_all<detail::Reduction::kind>("Reduce" #What, dst, src, sharedTmpBuffer,                             \
-                                                detail::lanes_of<isSetMask>(op, mask, repeatTime, 256 / sizeof(T)),    \
-                                                srcRepStride, false, calIndex, op);                                    \
-  }                                                                                                                    \
-  /* Each block of 32 bytes: 8 results a repeat, which is also the unit of dstRepStride. */                            \
-  template <class T, bool isSetMask = true>                                                                            \
-  void BlockReduce##What(const LocalTensor<T>& dst, const LocalTensor<T>& src, int32_t repeatTime, int32_t mask,       \
-                         int32_t dstRepStride, int32_t srcBlkStride, int32_t srcRepStride, ASCENDC_AT) {               \
-    detail::reduce_groups<detail::Reduction::kind, isSetMask>(                                                         \
-        "BlockReduce" #What, dst, src, static_cast<uint64_t>(mask), repeatTime, 8, int64_t{dstRepStride} * 8,          \
-        srcBlkStride, srcRepStride, 16, at);                                                                           \
-  }                                                                                                                    \
-  template <class T, bool isSetMask = true>                                                                            \
-  void BlockReduce##What(const LocalTensor<T>& dst, const LocalTensor<T>& src, int32_t repeatTime,                     \
-                         const uint64_t mask[], int32_t dstRepStride, int32_t srcBlkStride, int32_t srcRepStride,      \
-                         ASCENDC_AT) {                                                                                 \
-    detail::reduce_groups<detail::Reduction::kind, isSetMask>("BlockReduce" #What, dst, src, mask, repeatTime, 8,      \
-                                                              int64_t{dstRepStride} * 8, srcBlkStride, srcRepStride,   \
-                                                              16, at);                                                 \
+#define ASCENDC_REDUCE(What, kind)                                                                                   \
+  /* The whole tensor: the first `count` elements. */                                                                \
+  template <class T, bool isSetMask = true>                                                                          \
+  void Reduce##What(const LocalTensor<T>& dst, const LocalTensor<T>& src, const LocalTensor<T>& sharedTmpBuffer,     \
+                    int32_t count, bool calIndex = false, ASCENDC_AT) {                                              \
+    const detail::Op op("Reduce" #What, at);                                                                         \
+    op.need_count(count);                                                                                            \
+    const auto n = static_cast<uint64_t>(detail::counted<isSetMask>(count, at, "Reduce" #What));                     \
+    detail::reduce_all<detail::Reduction::kind>("Reduce" #What, dst, src, sharedTmpBuffer,                           \
+                                                detail::lanes_of_count(n, 256 / sizeof(T)), 8, true, calIndex, op);  \
+  }                                                                                                                  \
+  template <class T, bool isSetMask = true>                                                                          \
+  void Reduce##What(const LocalTensor<T>& dst, const LocalTensor<T>& src, const LocalTensor<T>& sharedTmpBuffer,     \
+                    uint64_t mask, int32_t repeatTime, int32_t srcRepStride, bool calIndex = false, ASCENDC_AT) {    \
+    const detail::Op op("Reduce" #What, at);                                                                         \
+    detail::reduce_all<detail::Reduction::kind>("Reduce" #What, dst, src, sharedTmpBuffer,                           \
+                                                detail::lanes_of<isSetMask>(op, mask, repeatTime, 256 / sizeof(T)),  \
+                                                srcRepStride, false, calIndex, op);                                  \
+  }                                                                                                                  \
+  template <class T, bool isSetMask = true>                                                                          \
+  void Reduce##What(const LocalTensor<T>& dst, const LocalTensor<T>& src, const LocalTensor<T>& sharedTmpBuffer,     \
+                    const uint64_t mask[], int32_t repeatTime, int32_t srcRepStride, bool calIndex = false,          \
+                    ASCENDC_AT) {                                                                                    \
+    const detail::Op op("Reduce" #What, at);                                                                         \
+    detail::reduce_all<detail::Reduction::kind>("Reduce" #What, dst, src, sharedTmpBuffer,                           \
+                                                detail::lanes_of<isSetMask>(op, mask, repeatTime, 256 / sizeof(T)),  \
+                                                srcRepStride, false, calIndex, op);                                  \
+  }                                                                                                                  \
+  /* Each block of 32 bytes: 8 results a repeat, which is also the unit of dstRepStride. */                          \
+  template <class T, bool isSetMask = true>                                                                          \
+  void BlockReduce##What(const LocalTensor<T>& dst, const LocalTensor<T>& src, int32_t repeatTime, int32_t mask,     \
+                         int32_t dstRepStride, int32_t srcBlkStride, int32_t srcRepStride, ASCENDC_AT) {             \
+    detail::reduce_groups<detail::Reduction::kind, isSetMask>(                                                       \
+        "BlockReduce" #What, dst, src, static_cast<uint64_t>(mask), repeatTime, 8, int64_t{dstRepStride} * 8,        \
+        srcBlkStride, srcRepStride, 16, at);                                                                         \
+  }                                                                                                                  \
+  template <class T, bool isSetMask = true>                                                                          \
+  void BlockReduce##What(const LocalTensor<T>& dst, const LocalTensor<T>& src, int32_t repeatTime,                   \
+                         const uint64_t mask[], int32_t dstRepStride, int32_t srcBlkStride, int32_t srcRepStride,    \
+                         ASCENDC_AT) {                                                                               \
+    detail::reduce_groups<detail::Reduction::kind, isSetMask>("BlockReduce" #What, dst, src, mask, repeatTime, 8,    \
+                                                              int64_t{dstRepStride} * 8, srcBlkStride, srcRepStride, \
+                                                              16, at);                                               \
   }
 
 ASCENDC_REDUCE(Sum, kSum)

@@ -2,6 +2,7 @@
 // mean nothing) and its index. Elements of one score keep their order. Called by kernels.
 #pragma once
 
+#include "ascendc/arithmetic.h"
 #include "ascendc/lanes.h"
 
 namespace AscendC {
@@ -56,7 +57,7 @@ uint32_t merge(const Scored<T>* const from[4], const uint16_t length[4], bool su
         if (suspend) return n;
         continue;
       }
-      if (best < 0 || from[q][taken[q]].score > from[best][taken[best]].score) best = q;
+      if (best < 0 || beats<true>(from[q][taken[q]].score, from[best][taken[best]].score)) best = q;
     }
     if (best < 0) return n;
     to[n++] = from[best][taken[best]++];
@@ -79,7 +80,7 @@ void Sort32(const LocalTensor<T>& dst, const LocalTensor<T>& src0, const LocalTe
   for (size_t i = 0; i < n; ++i) all[i].score = score[i], all[i].index = index[i];
   for (size_t i = 0; i < n; i += 32)
     std::stable_sort(all.begin() + i, all.begin() + i + 32,
-                     [](const auto& a, const auto& b) { return a.score > b.score; });
+                     [](const auto& a, const auto& b) { return detail::beats<true>(a.score, b.score); });
   memcpy(static_cast<void*>(op.writes(dst, n * 8)), all.data(), n * 8);
 }
 
@@ -156,7 +157,8 @@ void Sort(const LocalTensor<T>& dst, const LocalTensor<T>& concat, const LocalTe
   op.writes(tmp, n * 8, "tmp");
   std::vector<detail::Scored<T>> all(n);
   for (size_t i = 0; i < n; ++i) all[i].score = score[i], all[i].index = indices[i];
-  std::stable_sort(all.begin(), all.end(), [](const auto& a, const auto& b) { return a.score > b.score; });
+  std::stable_sort(all.begin(), all.end(),
+                   [](const auto& a, const auto& b) { return detail::beats<true>(a.score, b.score); });
   memcpy(static_cast<void*>(op.writes(dst, n * 8)), all.data(), n * 8);
 }
 

@@ -44,7 +44,7 @@ void binary(const char* name, const LocalTensor<T>& dst, const LocalTensor<T>& a
   void Name(const LocalTensor<T>& dst, const LocalTensor<T>& src0, const LocalTensor<T>& src1, int32_t count,         \
             ASCENDC_AT) {                                                                                             \
     static_assert(detail::one_of<T, __VA_ARGS__>, #Name " takes " #__VA_ARGS__);                                      \
-    detail::binary<T, detail::f<T>>(#Name, dst, src0, src1, count, at);                                               \
+    detail::binary<T, detail::f<T>>(#Name, dst, src0, src1, detail::counted<isSetMask>(count, at, #Name), at);        \
   }                                                                                                                   \
   template <class T, bool isSetMask = true>                                                                           \
   void Name(const LocalTensor<T>& dst, const LocalTensor<T>& src0, const LocalTensor<T>& src1, uint64_t mask,         \

@@ -79,7 +79,7 @@ inline constexpr bool same_or_wider =
   void Name(const LocalTensor<T>& dst, const LocalTensor<U>& src0, const LocalTensor<U>& src1, int32_t count,         \
             ASCENDC_AT) {                                                                                             \
     static_assert(allowed, #Name " takes " types);                                                                    \
-    detail::three<T, U, detail::f<T, U>>(#Name, dst, src0, src1, count, at);                                          \
+    detail::three<T, U, detail::f<T, U>>(#Name, dst, src0, src1, detail::counted<isSetMask>(count, at, #Name), at);   \
   }                                                                                                                   \
   template <class T, class U, bool isSetMask = true>                                                                  \
   void Name(const LocalTensor<T>& dst, const LocalTensor<U>& src0, const LocalTensor<U>& src1, uint64_t mask,         \
@@ -111,7 +111,7 @@ void Axpy(const LocalTensor<T>& dst, const LocalTensor<U>& src, const detail::Pl
   static_assert(detail::same_or_wider<T, U>, "Axpy takes half, float, or half summed up in float");
   const detail::Op op("Axpy", at);
   op.need_count(count);
-  const uint64_t n = static_cast<uint64_t>(count);
+  const uint64_t n = static_cast<uint64_t>(detail::counted<isSetMask>(count, at, "Axpy"));
   const U* x = op.reads(src, n * sizeof(U));
   op.reads(dst, n * sizeof(T), "dst");
   detail::ScaledSum<T, U>{scalar}(n, op.writes(dst, n * sizeof(T)), x);

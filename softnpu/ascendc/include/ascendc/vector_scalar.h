@@ -38,24 +38,24 @@ void with_scalar(const char* name, const LocalTensor<T>& dst, const LocalTensor<
 
 }  // namespace detail
 
-#define ASCENDC_SCALAR(Name, f, ...)                                                                              \
-  template <class T, bool isSetMask = true>                                                                       \
-  void Name(const LocalTensor<T>& dst, const LocalTensor<T>& src, const detail::Plain<T>& scalar, int32_t count,  \
-            ASCENDC_AT) {                                                                                         \
-    static_assert(detail::one_of<T, __VA_ARGS__>, #Name " takes " #__VA_ARGS__);                                  \
-    detail::with_scalar<T, detail::f<T>>(#Name, dst, src, scalar, count, at);                                     \
-  }                                                                                                               \
-  template <class T, bool isSetMask = true>                                                                       \
-  void Name(const LocalTensor<T>& dst, const LocalTensor<T>& src, const detail::Plain<T>& scalar, uint64_t mask,  \
-            int32_t repeatTime, const UnaryRepeatParams& repeatParams, ASCENDC_AT) {                              \
-    static_assert(detail::one_of<T, __VA_ARGS__>, #Name " takes " #__VA_ARGS__);                                  \
-    detail::with_scalar<T, detail::f<T>, isSetMask>(#Name, dst, src, scalar, mask, repeatTime, repeatParams, at); \
-  }                                                                                                               \
-  template <class T, bool isSetMask = true>                                                                       \
-  void Name(const LocalTensor<T>& dst, const LocalTensor<T>& src, const detail::Plain<T>& scalar,                 \
-            const uint64_t mask[], int32_t repeatTime, const UnaryRepeatParams& repeatParams, ASCENDC_AT) {       \
-    static_assert(detail::one_of<T, __VA_ARGS__>, #Name " takes " #__VA_ARGS__);                                  \
-    detail::with_scalar<T, detail::f<T>, isSetMask>(#Name, dst, src, scalar, mask, repeatTime, repeatParams, at); \
+#define ASCENDC_SCALAR(Name, f, ...)                                                                                 \
+  template <class T, bool isSetMask = true>                                                                          \
+  void Name(const LocalTensor<T>& dst, const LocalTensor<T>& src, const detail::Plain<T>& scalar, int32_t count,     \
+            ASCENDC_AT) {                                                                                            \
+    static_assert(detail::one_of<T, __VA_ARGS__>, #Name " takes " #__VA_ARGS__);                                     \
+    detail::with_scalar<T, detail::f<T>>(#Name, dst, src, scalar, detail::counted<isSetMask>(count, at, #Name), at); \
+  }                                                                                                                  \
+  template <class T, bool isSetMask = true>                                                                          \
+  void Name(const LocalTensor<T>& dst, const LocalTensor<T>& src, const detail::Plain<T>& scalar, uint64_t mask,     \
+            int32_t repeatTime, const UnaryRepeatParams& repeatParams, ASCENDC_AT) {                                 \
+    static_assert(detail::one_of<T, __VA_ARGS__>, #Name " takes " #__VA_ARGS__);                                     \
+    detail::with_scalar<T, detail::f<T>, isSetMask>(#Name, dst, src, scalar, mask, repeatTime, repeatParams, at);    \
+  }                                                                                                                  \
+  template <class T, bool isSetMask = true>                                                                          \
+  void Name(const LocalTensor<T>& dst, const LocalTensor<T>& src, const detail::Plain<T>& scalar,                    \
+            const uint64_t mask[], int32_t repeatTime, const UnaryRepeatParams& repeatParams, ASCENDC_AT) {          \
+    static_assert(detail::one_of<T, __VA_ARGS__>, #Name " takes " #__VA_ARGS__);                                     \
+    detail::with_scalar<T, detail::f<T>, isSetMask>(#Name, dst, src, scalar, mask, repeatTime, repeatParams, at);    \
   }
 
 ASCENDC_SCALAR(Adds, add, half, float, int16_t, int32_t)

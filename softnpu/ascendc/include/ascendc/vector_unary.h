@@ -40,7 +40,7 @@ void unary(const char* name, const LocalTensor<T>& dst, const LocalTensor<T>& sr
   template <class T, bool isSetMask = true>                                                                  \
   void Name(const LocalTensor<T>& dst, const LocalTensor<T>& src, int32_t count, ASCENDC_AT) {               \
     static_assert(detail::one_of<T, __VA_ARGS__>, #Name " takes " #__VA_ARGS__);                             \
-    detail::unary<T, detail::f<T>>(#Name, dst, src, count, at);                                              \
+    detail::unary<T, detail::f<T>>(#Name, dst, src, detail::counted<isSetMask>(count, at, #Name), at);       \
   }                                                                                                          \
   template <class T, bool isSetMask = true>                                                                  \
   void Name(const LocalTensor<T>& dst, const LocalTensor<T>& src, uint64_t mask, int32_t repeatTime,         \
