@@ -16,6 +16,12 @@ def _interface(module: ModuleType) -> None:
     module.register_interface_for_device("npu", NpuInterface)
 
 
+def _streams(_: ModuleType) -> None:
+    from torch_npu.dynamo import streams
+
+    streams.register()
+
+
 def _code_generator(_: ModuleType) -> None:
     # Behind the last of Inductor's own modules, so that each of them can be imported.
     from torch_npu import _inductor
@@ -48,4 +54,5 @@ def register() -> None:
     WhenImported("torch.fx.node", _effects)
     WhenImported("torch._functorch.compile_utils", _draws)
     WhenImported("torch._dynamo.device_interface", _interface)
+    WhenImported("torch._dynamo", _streams)
     WhenImported("torch._inductor.compile_fx", _code_generator)

@@ -96,17 +96,6 @@ def test_an_index_on_the_cpu():
     assert take(torch.arange(5.0, device="npu"), torch.tensor([1, 3])).tolist() == [2.0, 6.0]
 
 
-def test_a_stream_inside_a_graph_is_refused_by_name():
-    side = torch.npu.Stream()
-
-    def function(x):
-        with side:
-            return x.sin() + 1
-
-    with pytest.raises(Exception, match=r"a stream that is entered inside .* torch.npu.stream"):
-        torch.compile(function, fullgraph=True)(torch.ones(5, device="npu"))
-
-
 @pytest.mark.parametrize("count", [8, 100_000])  # on one thread, and in a parallel loop
 def test_an_index_out_of_bounds_is_an_error_of_the_stream(count):
     take = torch.compile(lambda x, i: x[i] * 2, fullgraph=True)

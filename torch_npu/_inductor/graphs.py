@@ -23,6 +23,10 @@ def _obstacle(graph: CompiledFxGraph) -> str | None:
         return f"it has tensors on {' and '.join(others)}; move them to the npu"
     if len(graph.device_idxs) > 1:
         return "it uses several npus; a graph is on one"
+    if any(
+        name in getattr(graph, "source_code", "") for name in ("get_external_object_by_index", "torch.ops.streams.")
+    ):
+        return "it enters streams or waits for them"
     reason = graph.disabled_cudagraphs_reason
     if reason is not None and "incompatible op" in reason:
         return reason.removeprefix("disabling cudagraphs due to ").strip()

@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 from torch._inductor import config
+from torch._inductor.codecache import BypassFxGraphCache
 from torch._inductor.custom_graph_pass import CustomGraphModulePass, get_hash_for_files
 from torch._inductor.graph import GraphLowering
 from torch._inductor.utils import parallel_num_threads
@@ -144,6 +145,10 @@ class NpuGraphPass(CustomGraphModulePass):
     def uuid(self) -> Any:
         # Part of the key of Inductor's cache on disk: whatever generates code here, for which library, and for how many
         # threads, which Inductor puts there for the CPU's kernels alone: they have room for so many partial sums.
+        from torch_npu.dynamo import streams
+
+        if streams.known():  # which nodes were written for which is said beside the graph
+            raise BypassFxGraphCache("the streams of a compiled function are in no key")
         from torch_npu._inductor import (
             cpp_wrapper,
             decompositions,

@@ -35,6 +35,8 @@ CURES = {
 # Inductor's own bound is for each thread.
 _CHUNK = "cpp.min_chunk_size"
 _ITS_CHUNK = 512
+# Of a graph that enters streams: a buffer may still be read on one when the next kernel is put on another.
+ON_STREAMS = {"inplace_buffers": False}
 # The steps of a scheduler in which they count.
 _STEPS = ("fuse_nodes", "merge_loops", "codegen")
 
@@ -48,12 +50,12 @@ def cures() -> dict[str, Any]:
 
 def _cured(scheduler: Any, step: Callable[..., Any]) -> Callable[..., Any]:
     def call(*args: Any, **kwargs: Any) -> Any:
-        if getattr(scheduler, "_multi_stream_nodes", False):
+        if V.graph.cpp_wrapper and scheduler._multi_stream_nodes:
             raise NotImplementedError(
-                "torch.compile on npu: a stream that is entered inside a compiled function is not implemented; "
-                "enter it around the call, or by torch.npu.stream(s), which ends the graph there"
+                "torch.compile on npu: with cpp_wrapper, a stream that is entered inside a compiled function is not "
+                "implemented; enter it around the call"
             )
-        with config.patch(cures()):
+        with config.patch({**cures(), **(ON_STREAMS if scheduler._multi_stream_nodes else {})}):
             return step(*args, **kwargs)
 
     return call

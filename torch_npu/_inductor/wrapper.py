@@ -3,11 +3,31 @@ that is current when the graph runs. Inductor calls it, writes the code out and 
 
 from __future__ import annotations
 
+import dataclasses
+
 import sympy
-from torch._inductor.codegen.wrapper import PythonWrapperCodegen, SubgraphPythonWrapperCodegen, pexpr
+from torch._dynamo.graph_bytecode_inputs import CURRENT_STREAM_INDEX
+from torch._inductor import config
+from torch._inductor.codegen.wrapper import (
+    EnterCudaStreamContextLine,
+    PythonWrapperCodegen,
+    SubgraphPythonWrapperCodegen,
+    pexpr,
+)
 from torch._inductor.virtualized import V
 
 from torch_npu._inductor import launch
+
+
+@dataclasses.dataclass
+class EnterStreamLine(EnterCudaStreamContextLine):
+    """Enters a stream of the program; index 0 is the stream of the call. What a device guard declares for a GPU."""
+
+    name: str
+
+    def codegen(self, code) -> None:
+        code.writeline(f"with {self.name}:")
+        code.do_indent()
 
 
 class _Npu:
@@ -37,7 +57,54 @@ class _Npu:
             )  # fmt: skip
             return
         stream = PythonWrapperCodegen.write_get_raw_stream(self, device.index, graph_name)
+        if V.graph.scheduler._multi_stream_nodes:
+            stream = f"get_raw_stream({device.index})"
         self.writeline(self.wrap_kernel_call(kernel_name, [stream, *call_args]))
+
+    def codegen_cuda_stream_enter(self, stream_idx: int) -> EnterStreamLine:
+        V.graph.scheduler.flush()  # kernels of the stream before: the generator collects several
+        found = "from torch._dynamo.graph_bytecode_inputs import get_external_object_by_index"
+        if not self.imports.contains(found):
+            self.imports.writeline(found)
+        line = EnterStreamLine(stream_idx, self._stream(stream_idx))
+        self.writeline(line)
+        return line
+
+    def _stream(self, stream_idx: int) -> str:
+        index = V.graph.scheduler.stream_idx_to_user_obj_idx.get(stream_idx, CURRENT_STREAM_INDEX)
+        return f"get_external_object_by_index({index})"
+
+    def memory_plan_reuse(self) -> None:
+        # A buffer of one stream may be read on another, behind whose kernels it must not be given to the next.
+        with config.patch(allow_buffer_reuse=config.allow_buffer_reuse and not V.graph.scheduler._multi_stream_nodes):
+            super().memory_plan_reuse()
+
+    def _leaving(self, name: str) -> str:
+        """Its memory is used again behind the kernels of other streams that read it, too."""
+        scheduler = V.graph.scheduler
+        if not scheduler._multi_stream_nodes:
+            return ""
+
+        def real(buffer: str) -> str:  # what waits for a stream counts as writing what is read behind it
+            return scheduler.mutation_real_name.get(buffer, buffer)
+
+        readers = {
+            stream
+            for node, stream in scheduler.node_to_stream.items()
+            if any(real(read.name) == real(name) for read in node.read_writes.reads)
+        }
+        objects = (self._stream(stream) for stream in sorted(readers - {scheduler.get_buf_stream(name)}))
+        return "".join(f"{name}.record_stream({found}); " for found in objects)
+
+    def make_buffer_free(self, buffer) -> str:
+        return self._leaving(buffer.get_name()) + super().make_buffer_free(buffer)
+
+    def make_free_by_names(self, names_to_del) -> str:
+        return "".join(map(self._leaving, names_to_del)) + super().make_free_by_names(names_to_del)
+
+    def codegen_cuda_stream_exit(self) -> None:
+        V.graph.scheduler.flush()
+        super().codegen_cuda_stream_exit()
 
 
 class NpuSubgraphWrapper(_Npu, SubgraphPythonWrapperCodegen):

@@ -12,7 +12,7 @@ from torch._dynamo.backends.common import aot_autograd
 from torch._dynamo.backends.cudagraphs import find_input_mutations
 from torch._dynamo.backends.debugging import boxed_nop
 
-from torch_npu.dynamo import lengths, obstacles
+from torch_npu.dynamo import lengths, obstacles, streams
 from torch_npu.dynamo.npugraph_ex.scope import restoring
 from torch_npu.dynamo.replayed import Replayed, say
 
@@ -35,7 +35,8 @@ def compile_module(module: torch.fx.GraphModule, inputs: Sequence[Any], **settin
 
     def compile_graph(graph: torch.fx.GraphModule, given: list[Any], backward: bool) -> Any:
         nonlocal refused
-        plain = restoring(graph.graph, boxed_nop(graph, given))
+        streams.entering(graph.graph)
+        plain = streams.leaving(graph.graph, restoring(graph.graph, boxed_nop(graph, given)))
         if refused:  # its other half said why
             return plain
         reason, device = obstacles.find(graph)

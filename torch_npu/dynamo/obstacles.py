@@ -29,6 +29,8 @@ def find(module: torch.fx.GraphModule, operators: bool = True) -> tuple[str | No
     failure is an error there, never a wrong result."""
     from torch._inductor.utils import get_first_incompatible_cudagraph_node
 
+    from torch_npu.dynamo import streams
+
     devices = {}
     for node, value in _tensors(module):
         devices.setdefault(value.device, node)
@@ -46,6 +48,9 @@ def find(module: torch.fx.GraphModule, operators: bool = True) -> tuple[str | No
             f"a checkpoint draws random numbers{_line(node)}, and draws them again in backward, which graphs cannot",
             -1,
         )
+    node = streams.used(module.graph)
+    if node is not None:  # what another stream is given while the graph is captured is not in it
+        return f"it enters streams or waits for them{_line(node)}", -1
     node = get_first_incompatible_cudagraph_node(module) if operators else None
     if node is not None:
         return f"{node.target} needs the host in the middle of it{_line(node)}", -1

@@ -68,11 +68,13 @@ class Reporter:
 
 
 def prepare() -> None:
-    """The plugin, or an empty module of its name for files that import it all the same."""
-    if OPTIONS["side"] == "without":
-        sys.modules["torch_npu"] = types.ModuleType("torch_npu")
+    """The plugin, or an empty module of its name for files that import it all the same, and no npu."""
     import torch
 
+    if OPTIONS["side"] == "without":
+        sys.modules["torch_npu"] = types.ModuleType("torch_npu")
+        torch.npu = sys.modules["torch.npu"] = types.ModuleType("torch.npu")
+        torch.npu.is_available, torch.npu.device_count = lambda: False, lambda: 0
     if OPTIONS["side"] == "npu":
         import torch_npu  # noqa: F401
         from tests.public.graphs import vendor_testing

@@ -12,7 +12,7 @@ from torch._dynamo.backends.common import aot_autograd
 from torch._dynamo.backends.cudagraphs import find_input_mutations
 from torch._dynamo.backends.debugging import boxed_nop
 
-from torch_npu.dynamo import lengths, obstacles
+from torch_npu.dynamo import lengths, obstacles, streams
 from torch_npu.dynamo.npugraph_ex import dump, fusions, passes
 from torch_npu.dynamo.npugraph_ex.options import Options
 from torch_npu.dynamo.npugraph_ex.replaying import replaying
@@ -59,8 +59,9 @@ def compile_graph(
     found = lengths.find(module)
     if taken is not None:
         taken(module, {**told, "lengths": found})
+    streams.entering(module.graph)
     changed = lengths.of_graph(module.graph, found)
-    plain = restoring(module.graph, boxed_nop(module, inputs))
+    plain = streams.leaving(module.graph, restoring(module.graph, boxed_nop(module, inputs)))
     return replaying(plain, options, backward=backward, lengths=changed, **told)
 
 

@@ -1,0 +1,150 @@
+"""torch.npu's streams and events inside of compiled functions: what fullgraph=True keeps in the graph runs on them."""
+
+from __future__ import annotations
+
+import warnings
+
+import pytest
+import torch
+
+from tests.dynamo.counting import counted
+from tests.inductor.compiler import settings
+
+BACKENDS = ["eager", "aot_eager", "npugraphs", "npugraph_ex", "inductor"]
+OURS = ["npugraphs", "npugraph_ex", "inductor"]  # which run operators on the streams they were written for
+
+
+@pytest.fixture(autouse=True)
+def in_this_process():
+    with settings(), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        yield
+
+
+def forked(x, side):
+    """Two streams of the program's and one of its own, each behind the one before."""
+    own = torch.npu.Stream()
+    squared = x * x
+    side.wait_stream(torch.npu.current_stream())
+    with torch.npu.stream(side):
+        added = squared + x
+        done = torch.npu.Event()
+        done.record()
+    own.wait_event(done)
+    with torch.npu.stream(own):
+        with torch.npu.stream(None):
+            sine = added.sin()
+    torch.npu.current_stream().wait_stream(own)
+    return sine @ sine + 1
+
+
+@pytest.mark.parametrize("fullgraph", [True, False])
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_numbers_are_eager_s(backend, fullgraph):
+    side = torch.npu.Stream()
+    function = torch.compile(forked, backend=backend, fullgraph=fullgraph)
+    for seed in range(4):
+        x = torch.randn(64, 64, generator=torch.Generator().manual_seed(seed)).npu()
+        torch.testing.assert_close(function(x, side), forked(x, side))
+    assert torch.npu.current_stream() == torch.npu.default_stream()
+
+
+@torch.library.custom_op("stream_tests::where", mutates_args=())
+def where(x: torch.Tensor) -> torch.Tensor:
+    found.append(torch.npu.current_stream())
+    return x + 1
+
+
+where.register_fake(torch.empty_like)
+found: list[torch.npu.Stream] = []
+
+
+@pytest.mark.parametrize("backend", OURS)
+def test_operators_run_on_the_stream_they_were_written_for(backend):
+    outer, side = torch.npu.Stream(), torch.npu.Stream()
+
+    def function(x):
+        x = where(x)
+        with torch.npu.stream(side):
+            x = where(where(x))
+        return where(x)
+
+    compiled = torch.compile(function, backend=backend, fullgraph=True)
+    with torch.npu.stream(outer):
+        for _ in range(3):
+            found.clear()
+            assert compiled(torch.zeros(2, device="npu")).tolist() == [4.0, 4.0]
+            assert found == [outer, side, side, outer]
+        assert torch.npu.current_stream() == outer
+
+
+@pytest.mark.parametrize("backend", OURS)
+def test_an_error_on_another_stream_leaves_the_caller_s(backend):
+    side = torch.npu.Stream()
+
+    @torch.library.custom_op("stream_tests::refuses", mutates_args=())
+    def refuses(x: torch.Tensor) -> torch.Tensor:
+        raise ArithmeticError("refused")
+
+    refuses.register_fake(torch.empty_like)
+
+    def function(x):
+        with torch.npu.stream(side):
+            return refuses(x)
+
+    with pytest.raises(ArithmeticError, match="refused"):
+        torch.compile(function, backend=backend, fullgraph=True)(torch.zeros(2, device="npu"))
+    assert torch.npu.current_stream() == torch.npu.default_stream()
+
+
+@pytest.mark.parametrize("backend", ["npugraphs", "npugraph_ex"])
+def test_such_a_graph_is_not_captured(backend):
+    """What is put on a stream that takes no part in the capture would not be in its replays."""
+    side = torch.npu.Stream()
+    with counted() as counts:
+        function = torch.compile(forked, backend=backend, fullgraph=True)
+        for _ in range(3):
+            function(torch.ones(4, 4, device="npu"), side)
+    assert (counts.captures, counts.replays) == (0, 0)
+
+
+def test_such_a_graph_is_not_captured_by_inductor():
+    side = torch.npu.Stream()
+    with counted() as counts:
+        function = torch.compile(forked, mode="reduce-overhead", fullgraph=True)
+        for _ in range(3):
+            function(torch.ones(4, 4, device="npu"), side)
+    assert (counts.captures, counts.replays) == (0, 0)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_what_leaves_the_function_is_torch_npu_s(backend):
+    def function(x):
+        own, timed = torch.npu.Stream(priority=-1), torch.npu.Event(enable_timing=True)
+        timed.record(own)
+        with torch.npu.stream(own):
+            y = x + 1
+        return y, own, timed, torch.npu.current_stream(), isinstance(own, torch.npu.Stream)
+
+    compiled = torch.compile(function, backend=backend, fullgraph=True)
+    (_, first, *_), (_, own, timed, current, isit) = (compiled(torch.ones(2, device="npu")) for _ in range(2))
+    assert type(own) is torch.npu.Stream and own.priority == -1 and own != first
+    assert type(timed) is torch.npu.Event and timed.elapsed_time(own.record_event(torch.npu.Event(True))) >= 0
+    assert type(current) is torch.npu.Stream and current.npu_stream == torch.npu.current_stream().npu_stream
+    assert isit
+
+
+@pytest.mark.parametrize("backend", ["eager", "inductor"])
+def test_a_graph_that_ends_inside_goes_on_on_the_stream(backend):
+    side = torch.npu.Stream()
+
+    def function(x):
+        with torch.npu.stream(side):
+            x = x + 1
+            torch._dynamo.graph_break()
+            inside = torch.npu.current_stream()
+        return x * 2, inside.npu_stream
+
+    y, inside = torch.compile(function, backend=backend)(torch.ones(2, device="npu"))
+    torch.npu.synchronize()
+    assert (y.tolist(), inside) == ([4.0, 4.0], side.npu_stream)
