@@ -93,6 +93,14 @@ def test_marks_have_no_effect() -> None:
     assert y.tolist() == [7, 7, 7]
 
 
+@pytest.mark.parametrize("name", ["", "   "])
+def test_a_mark_whose_name_is_empty_is_refused(name: str) -> None:
+    with pytest.raises(RuntimeError, match="no name of a scope"):
+        torch.npu.super_kernel_scope_begin(name)
+    with pytest.raises(RuntimeError, match="no name of a scope"), torch.npu.super_kernel_scope(name):
+        pass
+
+
 def test_what_is_raised_inside_of_marks_comes_out() -> None:
     with pytest.raises(ValueError, match="inside"), torch.npu.super_kernel_scope("b"):
         raise ValueError("inside")

@@ -9,7 +9,12 @@ import torch
 
 
 def super_kernel_scope_begin(scope_name: str | None = None) -> None:
-    """Begins a stretch whose kernels the hardware's compiler may join into one; here it is a mark without effect."""
+    """Begins a stretch whose kernels the hardware's compiler may join into one; here it is a mark without effect.
+    Raises RuntimeError for a name of nothing but spaces."""
+    if scope_name is not None and not scope_name.strip():
+        raise RuntimeError(
+            f"torch.npu.super_kernel_scope_begin: {scope_name!r} is no name of a scope; leave it out for none"
+        )
     torch.ops.npu.super_kernel_scope_begin(scope_name)
 
 
