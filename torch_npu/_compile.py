@@ -16,10 +16,11 @@ def _interface(module: ModuleType) -> None:
     module.register_interface_for_device("npu", NpuInterface)
 
 
-def _streams(_: ModuleType) -> None:
-    from torch_npu.dynamo import streams
+def _names(_: ModuleType) -> None:
+    from torch_npu.dynamo import streams, traced
 
     streams.register()
+    traced.register()
 
 
 def _code_generator(_: ModuleType) -> None:
@@ -54,5 +55,5 @@ def register() -> None:
     WhenImported("torch.fx.node", _effects)
     WhenImported("torch._functorch.compile_utils", _draws)
     WhenImported("torch._dynamo.device_interface", _interface)
-    WhenImported("torch._dynamo", _streams)
+    WhenImported("torch._dynamo", _names)
     WhenImported("torch._inductor.compile_fx", _code_generator)

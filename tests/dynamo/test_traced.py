@@ -1,0 +1,66 @@
+"""Functions of torch.npu that are called while a function is traced, in full graphs."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch._dynamo.testing import CompileCounter
+
+npu = torch.npu
+
+
+def full(function):
+    counter = CompileCounter()
+    return torch.compile(function, backend=counter, fullgraph=True), counter
+
+
+@pytest.mark.parametrize(
+    "ask",
+    [
+        lambda: npu.is_available(),
+        lambda: npu.device_count() > 0,
+        lambda: npu.is_bf16_supported(),
+        lambda: npu.get_soc_version() >= 220,
+        lambda: npu.get_device_name(0) == npu.get_device_name(),
+        lambda: npu.get_device_capability() is None,
+    ],
+)
+def test_of_the_machine(ask):
+    assert ask()
+    function, counter = full(lambda x: x + 1 if ask() else x - 1)
+    for _ in range(2):
+        assert function(torch.zeros(2, device="npu")).tolist() == [1.0, 1.0]
+    assert counter.frame_count == 1
+
+
+def test_the_current_device_is_asked_at_each_call():
+    function, counter = full(lambda x: x + npu.current_device() + int(npu.is_initialized()))
+    x = torch.zeros(1)
+    for device in (0, 1, 0, 1):
+        with npu.device(device):
+            assert function(x).tolist() == [device + 1.0]
+    assert counter.frame_count == 2
+
+
+@pytest.mark.parametrize("how", [{}, {"dtype": torch.bfloat16}, {"enabled": False}, {"cache_enabled": False}])
+@pytest.mark.parametrize("backend", ["aot_eager", "inductor"])
+def test_autocast(how, backend):
+    def function(x):
+        with npu.amp.autocast(**how):
+            return x @ x
+
+    x = torch.randn(4, 4, device="npu")
+    found, expected = torch.compile(function, backend=backend, fullgraph=True)(x), function(x)
+    assert (
+        found.dtype == expected.dtype == (torch.float32 if how == {"enabled": False} else how.get("dtype", torch.half))
+    )
+    torch.testing.assert_close(found, expected)
+
+
+def test_autocast_by_position():
+    def function(x):
+        with npu.amp.autocast(True, torch.bfloat16, False):
+            return x @ x
+
+    x = torch.randn(4, 4, device="npu")
+    assert full(function)[0](x).dtype == torch.bfloat16

@@ -1,0 +1,41 @@
+"""What Dynamo knows of torch.npu while it traces a function: calls whose results are constants, and autocast. Its own
+lists have the same of torch.cuda. Called once, when Dynamo has been imported (_compile.py).
+What it is not: streams and events (streams.py)."""
+
+from __future__ import annotations
+
+import inspect
+from typing import Any
+
+import torch
+from torch._dynamo.variables import torch as known
+from torch._dynamo.variables.base import VariableTracker
+from torch._dynamo.variables.ctx_manager import AutocastModeVariable
+
+from torch_npu import npu
+
+# Of the machine, so the same in all calls.
+LASTING = (
+    npu.device_count,
+    npu.get_device_capability,
+    npu.get_device_name,
+    npu.get_soc_version,
+    npu.is_available,
+    npu.is_bf16_supported,
+)
+# Asked again before each call; another answer compiles the function again.
+GUARDED = (npu.current_device, npu.is_initialized)
+
+
+def _autocast(_: Any, tx: Any, *args: VariableTracker, **kwargs: VariableTracker) -> VariableTracker:
+    given = inspect.signature(npu.amp.autocast).bind(*args, **kwargs)
+    given.apply_defaults()
+    return AutocastModeVariable.create(torch.amp.autocast_mode.autocast, ("npu",), dict(given.arguments))
+
+
+def register() -> None:
+    known.constant_fold_functions.update(dict.fromkeys(LASTING + GUARDED))
+    known.constant_fold_functions_need_guards.update(dict.fromkeys(GUARDED))
+    known.TorchInGraphFunctionVariable._get_handlers()[npu.amp.autocast] = _autocast
+    for function in (*LASTING, *GUARDED, npu.amp.autocast):
+        torch._dynamo.allow_in_graph(function)
