@@ -93,6 +93,26 @@ def test_a_limit_ends_behind_an_operator_that_is_refused(backend, chip):
     assert limit() == chip
 
 
+@pytest.mark.parametrize("backend", ["npugraphs", "npugraph_ex"])
+def test_of_another_stream_in_a_compiled_function(backend, chip):
+    other = npu.Stream()
+
+    def function(x):
+        look = torch.ops.core_limits.seen
+        with npu.npugraph_ex.scope.limit_core_num(2, 4, other):
+            x = look(x)
+            with npu.stream(other):
+                x = look(x)
+        with npu.stream(other):
+            return look(x)
+
+    compiled = torch.compile(function, backend=backend, fullgraph=True)
+    for calls in (1, 2):
+        compiled(torch.ones(2, device="npu"))
+        assert seen.limits == [chip, limits_of(2, 4), chip] * calls
+    assert npu.get_stream_limit(other) == chip
+
+
 class Model(torch.nn.Module):
     def __init__(self, folder):
         super().__init__()

@@ -6,6 +6,7 @@ import warnings
 
 import pytest
 import torch
+from torch._dynamo.testing import CompileCounter
 
 from tests.dynamo.counting import counted
 from tests.inductor.compiler import settings
@@ -132,6 +133,16 @@ def test_what_leaves_the_function_is_torch_npu_s(backend):
     assert type(timed) is torch.npu.Event and timed.elapsed_time(own.record_event(torch.npu.Event(True))) >= 0
     assert type(current) is torch.npu.Stream and current.npu_stream == torch.npu.current_stream().npu_stream
     assert isit
+
+
+def test_no_stream_ends_no_graph():
+    def function(x):
+        with torch.npu.stream(None):
+            return x + 1
+
+    counter = CompileCounter()
+    assert torch.compile(function, backend=counter)(torch.ones(2, device="npu")).tolist() == [2.0, 2.0]
+    assert (counter.frame_count, counter.op_count) == (1, 1)
 
 
 @pytest.mark.parametrize("backend", ["eager", "inductor"])

@@ -97,9 +97,13 @@ def _current_stream(self: Any, tx: Any, *args: VariableTracker, **kwargs: Variab
 
 
 def _stream(_: Any, tx: Any, stream: VariableTracker) -> VariableTracker:
+    return StreamContextVariable.create(tx, stream)
+
+
+def _stream_or_none(self: Any, tx: Any, stream: VariableTracker) -> VariableTracker:
     if stream.is_python_constant() and stream.as_python_constant() is None:
         return NullContextVariable()
-    return StreamContextVariable.create(tx, stream)
+    return _in_full_graphs("stream", _stream)(self, tx, stream)
 
 
 def _in_full_graphs(name: str, handler: Handler) -> Handler:
@@ -118,13 +122,13 @@ def _in_full_graphs(name: str, handler: Handler) -> Handler:
 
 def register() -> None:
     handlers = {
-        npu.Stream: _made(npu.Stream),
-        npu.Event: _made(npu.Event),
-        npu.current_stream: _current_stream,
-        npu.stream: _stream,
+        npu.Stream: _in_full_graphs("Stream", _made(npu.Stream)),
+        npu.Event: _in_full_graphs("Event", _made(npu.Event)),
+        npu.current_stream: _in_full_graphs("current_stream", _current_stream),
+        npu.stream: _stream_or_none,
     }
     for function, handler in handlers.items():
-        TorchInGraphFunctionVariable._get_handlers()[function] = _in_full_graphs(function.__name__, handler)
+        TorchInGraphFunctionVariable._get_handlers()[function] = handler
         torch._dynamo.allow_in_graph(function)
 
 

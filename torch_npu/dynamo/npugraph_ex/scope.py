@@ -42,15 +42,15 @@ class limit_core_num:
 
     def __enter__(self) -> None:
         if torch.compiler.is_compiling():
-            if self.stream is not None:
-                raise NotImplementedError("limit_core_num: a compiled function's limit is the current stream's")
-            _begin(*self.cores)
+            with streams.stream(self.stream):  # an operator of the graph, on the stream that it limits
+                _begin(*self.cores)
         else:
             self._begin()
 
     def __exit__(self, *_: Any) -> None:
         if torch.compiler.is_compiling():
-            _end()
+            with streams.stream(self.stream):
+                _end()
         else:
             self._end()
 
