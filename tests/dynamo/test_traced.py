@@ -64,3 +64,12 @@ def test_autocast_by_position():
 
     x = torch.randn(4, 4, device="npu")
     assert full(function)[0](x).dtype == torch.bfloat16
+
+
+@pytest.mark.parametrize("name", ["HalfTensor", "LongTensor", "BoolTensor"])
+def test_tensors_converted_to_the_old_types(name):
+    function, counter = full(lambda x: x.type(getattr(npu, name)))
+    for x in (torch.tensor([0.0, 2.5]), torch.tensor([0.0, 2.5], device="npu")):
+        found, expected = function(x), x.type(getattr(npu, name))
+        assert (found.device, found.dtype, found.tolist()) == (expected.device, expected.dtype, expected.tolist())
+    assert counter.frame_count == 2

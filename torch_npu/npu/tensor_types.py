@@ -27,6 +27,7 @@ __all__ = list(_DTYPES)
 
 
 class _TensorType(type):
+    __module__, __qualname__ = "torch", "tensortype"  # the class of torch.FloatTensor: Dynamo asks for its name
     dtype: torch.dtype
 
     def __instancecheck__(cls, instance: Any) -> bool:
