@@ -1,0 +1,1 @@
+"""Cases by repository and kind: see case.py."""
