@@ -149,7 +149,7 @@ def on_sight(npu, r, n: int):
 @case(unit("nms3d_on_sight"), rtol=0, atol=0)
 def nms3d_on_sight(npu, r):
     yield from on_sight(npu, r, 64)
-    yield from on_sight(npu, r, 200)
+    yield from on_sight(npu, r, 192)
 
 
 @case(unit("nms3d_on_sight"), rtol=0, atol=0)

@@ -81,7 +81,7 @@ def fake_tensor_quant(npu, r):
                 step = float(amax) / (2 ** (bits - 1) - 1)
                 middle = ((x.double() / step) % 1 - 0.5).abs() < 0.15
                 yield out[~middle], wanted[~middle]
-                yield (out - x.clamp(-2.5, 2.5))[middle].abs() > 0.7 * step, torch.zeros(int(middle.sum()))
+                yield (out - wanted)[middle].abs() > 1.05 * step, torch.zeros(int(middle.sum()))
             else:
                 yield out, wanted
 

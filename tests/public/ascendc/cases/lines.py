@@ -37,14 +37,23 @@ def cartesian_to_frenet1(npu, r):
         yield outs[1], (index - 1).clamp(min=0)
 
 
+def moved_back(npu, r, batch: int, points: int, n: int):
+    point, line = r.uniform(0, 1, batch, points, 2), r.uniform(0, 1, batch, n, 2)
+    _, index = nearest(point, line)
+    out = torch.zeros(batch, points, dtype=torch.int32)
+    npu.op("SelectIdxWithMask", line, index.int(), point, (index - 1).clamp(min=0).int(), out)
+    yield out, segment(point, line, index)
+
+
 @case(unit("select_idx_with_mask"), rtol=0, atol=0)
 def select_idx_with_mask(npu, r):
-    for batch, points, n in LINES:
-        point, line = r.uniform(0, 1, batch, points, 2), r.uniform(0, 1, batch, n, 2)
-        _, index = nearest(point, line)
-        out = torch.zeros(batch, points, dtype=torch.int32)
-        npu.op("SelectIdxWithMask", line, index.int(), point, (index - 1).clamp(min=0).int(), out)
-        yield out, segment(point, line, index)
+    yield from moved_back(npu, r, 32, 64, 8)
+    yield from moved_back(npu, r, 50, 128, 15)
+
+
+@case(unit("select_idx_with_mask"), rtol=0, atol=0)
+def select_idx_with_mask_few_points(npu, r):
+    yield from moved_back(npu, r, 1, 1, 2)
 
 
 @case(unit("calc_poly_start_end_sl"), rtol=1e-4, atol=1e-4)

@@ -189,18 +189,27 @@ def grid_sampler2d_v2_grad(npu, r):
             yield outs[1], grid.grad
 
 
+def read_3d(npu, r, padding: int, align: bool):
+    x, grid = r.normal(2, 4, 6, 5, 8), r.uniform(-1.2, 1.2, 2, 3, 4, 5, 3)
+    grad, outs = r.normal(2, 3, 4, 5, 8), (torch.zeros_like(x), torch.zeros_like(grid))
+    npu.op("GridSampler3dGradV1", grad, x, grid, 0, padding, align, *outs)
+    x.requires_grad_(), grid.requires_grad_()
+    made = torch.nn.functional.grid_sample(x.permute(0, 4, 1, 2, 3), grid, "bilinear", PADDING[padding], align)
+    made.backward(grad.permute(0, 4, 1, 2, 3))
+    yield outs[0], x.grad
+    yield outs[1], grid.grad
+
+
 @case(unit("grid_sampler3d_grad_v1", "grid_sampler3d_v1"), rtol=1e-3, atol=1e-3)
 def grid_sampler3d_grad_v1(npu, r):
-    for padding in (0, 1):
-        for align in (False, True):
-            x, grid = r.normal(2, 4, 6, 5, 8), r.uniform(-1.2, 1.2, 2, 3, 4, 5, 3)
-            grad, outs = r.normal(2, 3, 4, 5, 8), (torch.zeros_like(x), torch.zeros_like(grid))
-            npu.op("GridSampler3dGradV1", grad, x, grid, 0, padding, align, *outs)
-            x.requires_grad_(), grid.requires_grad_()
-            made = torch.nn.functional.grid_sample(x.permute(0, 4, 1, 2, 3), grid, "bilinear", PADDING[padding], align)
-            made.backward(grad.permute(0, 4, 1, 2, 3))
-            yield outs[0], x.grad
-            yield outs[1], grid.grad
+    yield from read_3d(npu, r, 0, True)
+    yield from read_3d(npu, r, 0, False)
+
+
+@case(unit("grid_sampler3d_grad_v1", "grid_sampler3d_v1"), rtol=1e-3, atol=1e-3)
+def grid_sampler3d_grad_v1_border(npu, r):
+    yield from read_3d(npu, r, 1, True)
+    yield from read_3d(npu, r, 1, False)
 
 
 def columns(x, offset, mask, kernel: int, stride: int, pad: int):
@@ -231,3 +240,33 @@ def deformable_conv2d(npu, r):
             found = columns(x, offset, mask if modulated else None, 3, 1, 1)
             yield read.view(n, h, w, 9, channels), found
             yield out.transpose(2, 3), torch.einsum("nhwkc,okc->nhwo", found, weight.view(made, 9, channels))
+
+
+@case(unit("deformable_conv2d_grad", "deformable_conv2d"), rtol=1e-2, atol=1e-2)
+def deformable_conv2d_grad(npu, r):
+    for n, h, w, channels, made in ((1, 6, 8, 64, 16), (2, 9, 16, 64, 32)):
+        x, weight = r.normal(n, h, w, channels), r.normal(made, 3, 3, channels)
+        offset, grad = r.uniform(-2, 2, n, h, w, 18), r.normal(n, h, w, made)
+        held = [t.clone().requires_grad_() for t in (x, weight, offset)]
+        found = columns(held[0], held[2], None, 3, 1, 1)
+        torch.einsum("nhwkc,okc->nhwo", found, held[1].view(made, 9, channels)).backward(grad)
+        outs = [torch.zeros_like(t) for t in (x, weight, offset)]
+        read = found.detach().view(n, h * w, 1, 9, channels).contiguous()
+        grad = grad.transpose(2, 3).contiguous()  # a row of one channel after the other, as the forward one makes it
+        lists = [3, 3], [1, 1], [1, 1], [1, 1]
+        given = x, weight, None, offset, None, read, grad
+        npu.op("DeformableConv2dGrad", *given, *lists, 1, 1, False, False, outs[0], outs[1], None, outs[2], None)
+        for got, of in zip(outs, held, strict=True):
+            yield got, of.grad
+
+
+@case(unit("deformable_conv2d_v2"), rtol=1e-2, atol=1e-2)
+def deformable_conv2d_v2(npu, r):
+    n, h, w, channels, made = 1, 6, 8, 256, 32
+    x, weight = r.normal(n, h, w, channels), r.normal(made, 3, 3, channels)
+    offset, mask = r.uniform(-2, 2, n, h, w, 18), r.uniform(0, 1, n, h, w, 9)
+    out, read = torch.zeros(n, h, w, made), torch.zeros(n, h * w, 9, channels)
+    lists = [3, 3], [1, 1], [1, 1], [1, 1]
+    npu.op("DeformableConv2dV2", x, offset, mask, weight, None, *lists, 1, 1, True, False, out, read)
+    found = columns(x, offset, mask, 3, 1, 1)
+    yield out, torch.einsum("nhwkc,okc->nhwo", found, weight.view(made, 9, channels))
