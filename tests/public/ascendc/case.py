@@ -82,4 +82,6 @@ def difference(got: torch.Tensor, wanted: torch.Tensor, rtol: float, atol: float
     apart = torch.where(same, 0.0, (a - b).abs().nan_to_num(nan=float("inf")))
     at = np.unravel_index(int(apart.argmax()), apart.shape) if apart.dim() else ()
     at = tuple(int(i) for i in at)
-    return f"{int((~same).sum())} of {same.numel()} elements differ; at {list(at)} {a[at].item()}, wanted {b[at].item()}"
+    return (
+        f"{int((~same).sum())} of {same.numel()} elements differ; at {list(at)} {a[at].item()}, wanted {b[at].item()}"
+    )

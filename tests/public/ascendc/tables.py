@@ -100,7 +100,9 @@ def markdown(files: dict[str, int], made: dict[Unit, Compiled], ran: Ran) -> str
         outcomes = {o.outcome for o in ran.get(unit, [])}
         if outcomes:
             counts["of these run"][repository] += 1
-            counts["right in all their cases"][repository] += outcomes == {"right"}
+            counts["right in all of their cases"][repository] += outcomes == {"right"}
+            counts["right in some"][repository] += "right" in outcomes and outcomes != {"right"}
+            counts["right in none"][repository] += "right" not in outcomes
         for o in ran.get(unit, []):
             if o.outcome != "right":
                 stops.append(f"| {unit.name} | {o.case} | {o.outcome} | {why(table, unit, o.case)} |")

@@ -212,4 +212,7 @@ def diff_iou_rotated_sort_vertices(npu, r):
         npu.op("DiffIouRotatedSortVertices", at - middle, mask.float(), count.int(), order)
         ring = at.gather(2, order.long()[..., None].expand(-1, -1, -1, 2))
         x, y = ring.unbind(3)
-        yield (x[..., :-1] * y[..., 1:] - y[..., :-1] * x[..., 1:]).sum(2).abs() / 2, torch.tensor(wanted).view(batch, n)
+        yield (
+            (x[..., :-1] * y[..., 1:] - y[..., :-1] * x[..., 1:]).sum(2).abs() / 2,
+            torch.tensor(wanted).view(batch, n),
+        )

@@ -228,7 +228,9 @@ def voxels(r, batch: int, n: int, grid):
     """Cells x, y, z of points, some outside of the grid; which are inside; what the operator remembers of them."""
     geom = torch.stack([r.whole(-2, size + 2, batch, n) for size in grid], 2)
     inside = ((geom >= 0) & (geom < torch.tensor(grid))).all(2)
-    memo = torch.stack([torch.arange(batch, dtype=torch.int32)[:, None].expand(batch, n), geom[..., 1], geom[..., 0]], 2)
+    memo = torch.stack(
+        [torch.arange(batch, dtype=torch.int32)[:, None].expand(batch, n), geom[..., 1], geom[..., 0]], 2
+    )
     return geom, inside, torch.where(inside[..., None], memo, -1)
 
 

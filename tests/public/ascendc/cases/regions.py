@@ -29,7 +29,12 @@ def borders(features, boxes, pooled: int):
     step = torch.arange(pooled + 1) / pooled
     x1, y1, x2, y2 = (v[:, None] for v in boxes.unbind(1))
     across, down = (x2 - x1) * step, (y2 - y1) * step
-    sides = (y1 + 0 * across, x1 + across), (y1 + down, x1 + 0 * down), (y2 + 0 * across, x2 - across), (y2 - down, x2 + 0 * down)
+    sides = (
+        (y1 + 0 * across, x1 + across),
+        (y1 + down, x1 + 0 * down),
+        (y2 + 0 * across, x2 - across),
+        (y2 - down, x2 + 0 * down),
+    )
     parts = features.chunk(4)
     return torch.cat([read(p, *at) for p, at in zip(parts, sides, strict=True)]).permute(1, 2, 0)
 
@@ -82,7 +87,9 @@ def aligned(features, rois, rows: int, columns: int, scale: float, sampled: int,
 
 def turned(r):
     for b, c, h, w, n, rows, columns, sampled in ((1, 8, 10, 12, 3, 2, 3, 2), (2, 32, 20, 24, 30, 7, 7, 2)):
-        rois = torch.cat([r.whole(0, b, n, 1).float(), r.uniform(4, 40, n, 2), r.uniform(4, 30, n, 2), r.uniform(-3, 3, n, 1)], 1)
+        rois = torch.cat(
+            [r.whole(0, b, n, 1).float(), r.uniform(4, 40, n, 2), r.uniform(4, 30, n, 2), r.uniform(-3, 3, n, 1)], 1
+        )
         yield r.normal(b, c, h, w), rois, rows, columns, sampled
 
 

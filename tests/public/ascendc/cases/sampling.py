@@ -32,7 +32,11 @@ MAPS = [(6, 4), (3, 2)], [(12, 20), (6, 10), (3, 5), (2, 3)]
 
 
 def attended(r):
-    for shapes, b, heads, dim, q, points in ((MAPS[0], 1, 8, 32, 5, 4), (MAPS[1], 2, 8, 32, 67, 8), (MAPS[0], 2, 4, 16, 40, 2)):
+    for shapes, b, heads, dim, q, points in (
+        (MAPS[0], 1, 8, 32, 5, 4),
+        (MAPS[1], 2, 8, 32, 67, 8),
+        (MAPS[0], 2, 4, 16, 40, 2),
+    ):
         sizes, begin, rows = levels(shapes)
         at = r.uniform(-0.2, 1.2, b, q, heads, len(shapes), points, 2)
         yield shapes, sizes, begin, r.normal(b, rows, heads, dim), at, r.uniform(0, 1, b, q, heads, len(shapes), points)

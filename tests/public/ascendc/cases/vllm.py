@@ -24,7 +24,9 @@ def copy_and_expand_eagle_inputs(npu, r):
         for i in range(requests):
             valid, no = int(last[i] - begin[i]) + 1, int(rejected[i])
             fresh += [len(ids) + valid + k for k in range(slots)]
-            ids += tokens[begin[i] : begin[i] + valid].tolist() + [int(next_[i])] + [DRAFT] * (slots - 1) + [PADDING] * no
+            ids += (
+                tokens[begin[i] : begin[i] + valid].tolist() + [int(next_[i])] + [DRAFT] * (slots - 1) + [PADDING] * no
+            )
             at += [5 + k for k in range(valid + slots)] + [0] * no
             refused += [0] * (valid + slots) + [1] * no
             masked += [0] * (valid + 1) + [1] * (slots - 1) + [0] * no

@@ -132,3 +132,25 @@ def dynamic_scatter_grad(npu, r):
             out = torch.zeros(points, features)
             npu.op("DynamicScatterGrad", grad, begin, order, mask, how, out)
             yield out, wanted
+
+
+@case(*both("hard_voxelize"), rtol=0, atol=0)
+def hard_voxelize(npu, r):
+    """Voxels in the order in which points first fall into them, the first points of each."""
+    for points, features, voxels, most in ((60, 5, 20, 4), (3000, 4, 700, 10)):
+        feats, begin, order, of = grouped(r, points, features, voxels)
+        codes = r.order(5000)[:voxels].sort().values.int()
+        first = order[begin.long()]
+        rank = first.argsort()
+        many = torch.bincount(of, minlength=voxels)
+        out = torch.zeros(voxels, most, features)
+        count, sorted_ = torch.zeros(voxels, dtype=torch.int32), torch.zeros(voxels, dtype=torch.int32)
+        given = feats, codes, order, rank.int(), begin, voxels, voxels, most, points
+        npu.op("HardVoxelize", *given, out, count, sorted_)
+        wanted = torch.zeros_like(out)
+        for i, v in enumerate(rank.tolist()):
+            inside = order[begin[v] : begin[v] + many[v]][:most].long()
+            wanted[i, : len(inside)] = feats[inside]
+        yield count, many[rank].clamp(max=most)
+        yield sorted_, codes[rank]
+        yield out, wanted
