@@ -2,8 +2,8 @@
 
     python -m tests.public.ascendc CHECKOUTS [WORD ...]     units whose name has one of the words; all without
 
-CHECKOUTS has the repositories' clones, made beforehand: vllm-ascend, sgl-kernel-npu, DrivingSDK, MindSpeed, mmcv. Exit 1
-if something is not as expected.yaml says.
+CHECKOUTS has the repositories' clones, made beforehand: vllm-ascend, sgl-kernel-npu, DrivingSDK, MindSpeed, mmcv.
+Exit 1 if something is not as expected.yaml says.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """How a case calls a unit: an operator by its aclnn functions, a kernel by its launch, or a host function of the file.
 
-Tensors are the host's: they are copied to the device before the call and back after it, so that what a kernel did to any
-of them is seen. A call that fails raises Stopped with what was said. Used by cases/, made by run.py.
+Tensors are the host's: they are copied to the device before the call and back after it, so that what a kernel did to
+any of them is seen. A call that fails raises Stopped with what was said. Used by cases/, made by run.py.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """What a case is. A file of cases/ has functions
 
-    @case("repository/path/of/kernel.cpp", rtol=1e-5)
+    @case("repository/path", rtol=1e-5)
     def what_it_is(npu: Calls, r: Random):
         ...npu.op("Hypot", x, y, out)
         yield out, torch.hypot(x, y)

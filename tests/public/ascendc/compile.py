@@ -1,7 +1,7 @@
 """Compiles a unit once a product: what comes out lies in <results>/<product>/<unit>/. Called by __main__.py.
 
-The kernels' header and the host side's are compiled beforehand as tests/ascendc does it (kit.py); else nothing is between
-the product's commands and the sources.
+The kernels' header and the host side's are compiled beforehand as tests/ascendc does it (kit.py); else nothing is
+between the product's commands and the sources.
 """
 
 from __future__ import annotations

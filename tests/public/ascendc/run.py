@@ -2,7 +2,8 @@
 
 python -m tests.public.ascendc.run LIBRARY UNIT CASE...
 
-A case that stops ends the process, since what it leaves of the stream is not known; judge.py starts another for the rest.
+A case that stops ends the process, since what it leaves of the stream is not known; judge.py starts another for the
+rest.
 """
 
 from __future__ import annotations

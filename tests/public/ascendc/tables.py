@@ -69,7 +69,10 @@ def write(made: dict[Unit, Compiled], ran: Ran) -> None:
     FILE.write_text(HEAD + yaml.safe_dump(dict(sorted(table.items())), width=110, allow_unicode=True))
 
 
-HEAD = "# What each unit does; `python -m tests.public.ascendc CHECKOUTS --write` writes it anew, `why` stays.\n"
+HEAD = """\
+# What each unit does; `python -m tests.public.ascendc CHECKOUTS --write` writes it anew, `why` stays. Long because it has
+# a row for each unit.
+"""
 
 
 def kept(old, outcome: str, said: str):

@@ -1,4 +1,4 @@
-"""A unit is a kernel's source file and how it is compiled (recipes.yaml). Made by __main__.py; compile.py compiles it."""
+"""A unit: a kernel's source file and how it is compiled (recipes.yaml). Made by __main__.py, compiled by compile.py."""
 
 from __future__ import annotations
 

@@ -191,8 +191,7 @@ def bev_pool_v2_grad(npu, r):
         outs = torch.zeros_like(depth), torch.zeros_like(feat)
         given = depth, feat, of_depth, of_feat, cell
         npu.op("BEVPoolV2Grad", grad, *given, lengths, starts, *sizes, channels, *outs)
-        for got, wanted in zip(outs, pooled_grad(*given, sizes, grad), strict=True):
-            yield got, wanted
+        yield from zip(outs, pooled_grad(*given, sizes, grad), strict=True)
 
 
 @case(unit("bev_pool_v3"), rtol=1e-4, atol=1e-4)
@@ -220,8 +219,7 @@ def bev_pool_v3_grad(npu, r):
         given, grad = ranked(r, sizes, channels, n), r.normal(*sizes, channels)
         outs = torch.zeros_like(given[0]), torch.zeros_like(given[1])
         npu.op("BEVPoolV3Grad", grad, *given, True, *outs)
-        for got, wanted in zip(outs, pooled_grad(*given, sizes, grad), strict=True):
-            yield got, wanted
+        yield from zip(outs, pooled_grad(*given, sizes, grad), strict=True)
 
 
 def voxels(r, batch: int, n: int, grid):

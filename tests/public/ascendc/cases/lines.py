@@ -21,7 +21,7 @@ def of(line, index):
 
 
 def segment(point, line, index):
-    """The segment that a point belongs to: the one before the nearest point, where it lies back of that or at the end."""
+    """The segment of a point: the one before the nearest point, where it lies back of that or at the end."""
     front, back = of(line, index), of(line, (index - 1).clamp(min=0))
     before = (((point - front) * (back - front)).sum(2) > 0) & (index > 0)
     return torch.where(before | (index == line.shape[1] - 1), index - 1, index)

@@ -1,4 +1,4 @@
-"""DrivingSDK's operators on regions of maps: borders, turned boxes, boxes of points, gaussians around centers, pixels."""
+"""DrivingSDK's operators on regions of maps: borders, turned boxes, boxes of points, gaussians, pixels."""
 
 from __future__ import annotations
 

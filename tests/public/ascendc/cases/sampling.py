@@ -15,7 +15,7 @@ def levels(shapes):
 
 
 def attention(value, shapes, at, weights):
-    """Bilinear samples of [b, rows, heads, dim] at [b, q, heads, levels, points, 2] (x, y in 0..1), weighted, summed."""
+    """Bilinear samples of [b, rows, heads, dim] at [b, q, heads, levels, points, 2] (x, y from 0 to 1), their sums."""
     b, _, heads, dim = value.shape
     q, points = at.shape[1], at.shape[4]
     maps, total = value.split([h * w for h, w in shapes], 1), 0
