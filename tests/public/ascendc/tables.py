@@ -12,6 +12,8 @@ from pathlib import Path
 
 import yaml
 
+from tools.codegen import tables as read
+
 from .compile import Compiled
 from .judge import Outcome
 from .units import Unit
@@ -21,7 +23,7 @@ Ran = dict[Unit, list[Outcome]]
 
 
 def expected() -> dict:
-    return (yaml.safe_load(FILE.read_text()) if FILE.exists() else None) or {}
+    return (read.load(FILE) if FILE.exists() else None) or {}
 
 
 def differs(row, outcome: str, said: str) -> str:
@@ -70,8 +72,8 @@ def write(made: dict[Unit, Compiled], ran: Ran) -> None:
 
 
 HEAD = """\
-# What each unit does; `python -m tests.public.ascendc CHECKOUTS --write` writes it anew, `why` stays. Long because it has
-# a row for each unit.
+# What each unit does; `python -m tests.public.ascendc CHECKOUTS --write` writes it anew, `why` stays. Long because it
+# has a row for each unit.
 """
 
 

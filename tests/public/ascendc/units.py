@@ -8,6 +8,8 @@ from pathlib import Path
 
 import yaml
 
+from tools.codegen import tables
+
 HERE = Path(__file__).parent
 
 
@@ -55,7 +57,7 @@ class Unit:
 
 
 def units(repository: str, folder: Path, paths: list[str]) -> list[Unit]:
-    recipes = yaml.safe_load((HERE / "recipes.yaml").read_text())
+    recipes = tables.load(HERE / "recipes.yaml")
     made = []
     for path in paths:
         name = f"{repository}/{path}"

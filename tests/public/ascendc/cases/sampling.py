@@ -274,3 +274,21 @@ def deformable_conv2d_v2(npu, r):
     npu.op("DeformableConv2dV2", x, offset, mask, weight, None, *lists, 1, 1, True, False, out, read)
     found = columns(x, offset, mask, 3, 1, 1)
     yield out, torch.einsum("nhwkc,okc->nhwo", found, weight.view(made, 9, channels))
+
+
+@case(unit("deformable_conv2d_grad_v2", "deformable_conv2d_v2"), rtol=1e-2, atol=1e-2)
+def deformable_conv2d_grad_v2(npu, r):
+    n, h, w, channels, made = 1, 6, 8, 256, 32
+    x, weight = r.normal(n, h, w, channels), r.normal(made, 3, 3, channels)
+    offset, mask, grad = r.uniform(-2, 2, n, h, w, 18), r.uniform(0, 1, n, h, w, 9), r.normal(n, h, w, made)
+    held = [t.clone().requires_grad_() for t in (x, weight, offset, mask)]
+    found = columns(held[0], held[2], held[3], 3, 1, 1)
+    torch.einsum("nhwkc,okc->nhwo", found, held[1].view(made, 9, channels)).backward(grad)
+    outs = [torch.zeros_like(t) for t in (x, weight)] + [torch.zeros(n, h, w, 2, 9), torch.zeros_like(mask)]
+    lists = [3, 3], [1, 1], [1, 1], [1, 1]
+    given = x, weight, None, offset, mask, grad
+    npu.op("DeformableConv2dGradV2", *given, *lists, 1, 1, True, False, outs[0], outs[1], None, outs[2], outs[3])
+    yield outs[0], held[0].grad
+    yield outs[1], held[1].grad
+    yield outs[2].transpose(3, 4).reshape(offset.shape), held[2].grad
+    yield outs[3], held[3].grad

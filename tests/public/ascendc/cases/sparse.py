@@ -156,3 +156,16 @@ def sparse_conv3d_grad(npu, r):
         npu.op("SparseConv3dGrad", *given, *outs)
         for got, t in zip(outs, held, strict=True):
             yield got, t.grad
+
+
+@case(unit("sparse_inverse_conv3d"), rtol=0, atol=0)
+def sparse_inverse_conv3d(npu, r):
+    """Each place of the output gives its features back to the pairs of point and tap that it came from."""
+    for batch, n, grid, channels, _ in SIZES:
+        order, begin, place = grouped(r, batch, n, grid)
+        features, out = r.normal(len(begin) - 1, channels), torch.zeros(n, TAPS * channels)
+        at = torch.zeros(n, 4, dtype=torch.int32)
+        npu.op("SparseInverseConv3d", features, at, begin.int(), order.int(), KERNEL, channels, out)
+        wanted = torch.zeros(n * TAPS, channels)
+        wanted[order] = features[place]
+        yield out, wanted.view(n, -1)
