@@ -100,6 +100,8 @@ def test_a_whole_number_divided_by_0_ends_no_process(compiled, device, tmp_path,
     kernels = Kernels(build(KERNELS / "copies.asc", tmp_path, "-O3"), device) if optimized else compiled("copies")
     got = kernels.launch("divides", 1, np.zeros(24, "i8"))[0]
     np.testing.assert_array_equal(got[2:].reshape(-1, 2), [[0, x] for x in NUMBERS])
+    seen = kernels.launch("divides_on_a_path", 1, np.full(8, 9, "i8"), scalars=(C.c_int32(1),))[0]
+    assert seen[:2].tolist() == [0, 100]
 
 
 def test_the_smallest_number_divided_by_minus_1_ends_no_process(compiled):

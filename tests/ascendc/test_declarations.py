@@ -262,3 +262,32 @@ def test_warnings_are_of_the_users_code_alone(tmp_path):
     done = bisheng("-fsyntax-only", *wanted, tmp_path / "k.asc", env={"ANYCEND_CXX": GCC})
     said = re.findall(r"^\S*?([^/\s]+:\d+):\d+: warning: .*\[(.*)\]", done.stderr, re.MULTILINE)
     assert said == [("k.asc:4", "-Wuseless-cast")], done.stderr
+
+
+NESTED = """#include "kernel_operator.h"
+using namespace AscendC;
+extern "C" __global__ __aicore__ void inner(GM_ADDR x) { *(__gm__ int32_t*)x += 1; }
+struct Launches {
+  void* stream;
+  GM_ADDR x;
+  Launches(void* s, GM_ADDR p) : stream(s), x(p) {}
+  Launches(const Launches& other) : stream(other.stream), x(other.x) {
+    if (x) inner<<<1, nullptr, stream>>>(x);
+    x = nullptr;
+  }
+};
+__global__ __aicore__ void outer(GM_ADDR x, Launches) { *(__gm__ int32_t*)x += 100; }
+extern "C" void go(void* s, uint8_t* x) { outer<<<1, nullptr, s>>>(x, Launches(s, x)); }
+"""
+
+
+def test_a_launch_in_the_copy_of_an_argument(tmp_path, device):
+    """Which a launch makes, too, when it asks the kernel for its cores."""
+    (tmp_path / "k.asc").write_text(NESTED)
+    kernels = Kernels(build(tmp_path / "k.asc", tmp_path), device)
+    pointer = device.put(np.zeros(8, np.int32))
+    kernels.library.go(C.c_void_p(device.stream), C.c_void_p(pointer))
+    assert device.finish() == ""
+    got = device.get(pointer, np.zeros(8, np.int32))
+    device.acl.aclrtFree(pointer)
+    assert got[0] % 100 > 0 and got[0] // 100 == 1

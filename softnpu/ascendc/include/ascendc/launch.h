@@ -120,8 +120,9 @@ template <class Call>
 Asked ask(const char* launched, Call call) {
   struct Asking {
     Asked asked{nullptr, kUnstated};
+    Asked* const before = t_asked;  // where an argument's copy launches a kernel itself
     Asking() { t_asked = &asked; }
-    ~Asking() { t_asked = nullptr; }
+    ~Asking() { t_asked = before; }
   } asking;
   std::string said = "it did not begin as one";
   try {
