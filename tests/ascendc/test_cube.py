@@ -76,6 +76,20 @@ def test_one_scale_to_int8(compiled):
     np.testing.assert_array_equal(got.reshape(17, 33), wanted)
 
 
+@pytest.mark.parametrize("offset", [5, -5, 255, -256])
+def test_an_offset_of_int8(compiled, offset):
+    """Bits 37 to 45 of deqScalar, as npu_trans_quant_param writes it; of the scale the upper 19 bits count."""
+    rng = np.random.default_rng(72)
+    a, b = matrices(rng, np.int8, 17, 33, 32)
+    scale = np.frombuffer(np.uint32(np.frombuffer(np.float32(0.01), "u4")[0] & 0xFFFFE000), "f4")[0]
+    product = (a.astype(np.int32) @ b.astype(np.int32)).astype(np.float32)
+    wanted = np.clip(np.clip(np.rint(product * scale), -256, 255) + offset, -128, 127)
+    scalars = tuple(C.c_uint32(x) for x in (17, 33, 32, 1, 0, 4, offset & 0x1FF))
+    arrays = a, b.T.copy(), np.zeros(48, np.int32), np.zeros(17 * 33, np.int8)
+    got = compiled("cube").launch("hand_int8_offset", 1, *arrays, scalars=scalars)[3]
+    np.testing.assert_array_equal(got.reshape(17, 33), wanted)
+
+
 def tiling(m, n, k, single, bias=0, order=0):
     base = {"baseM": 32, "baseN": 48, "baseK": 16}
     return Tiling(

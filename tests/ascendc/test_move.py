@@ -156,6 +156,19 @@ def test_merging_sorted_queues(compiled, valid, suspend):
     assert got[-4:].tolist() == [float((order // n == q).sum()) for q in range(4)]
 
 
+def test_merging_queues_behind_one_another(compiled):
+    """Of 33 pairs, which begin at multiples of 8 bytes, and one of none."""
+    rng, n = np.random.default_rng(36), 33
+    a = np.zeros((3, n, 2), np.float32)
+    a[:, :, 0] = np.sort(rng.random((3, n)).astype("f4"))[:, ::-1]
+    a[:, :, 1] = np.arange(3 * n, dtype=np.uint32).view(np.float32).reshape(3, n)
+    order = by_score(a[:, :, 0].ravel())
+    d = np.zeros(3 * n * 2 + 2, np.float32)
+    got = compiled("convert").instruction("MrgSortTails", d, padded(a.ravel()), np.zeros(8, np.uint32), Call(count=n))
+    np.testing.assert_array_equal(got[: 6 * n : 2], a[:, :, 0].ravel()[order])
+    np.testing.assert_array_equal(got[1 : 6 * n : 2].view(np.uint32), order)
+
+
 def test_transpose(compiled):
     a = np.arange(256, dtype=np.uint16)
     got = compiled("convert").instruction("Transpose", np.zeros_like(a), a, a, Call())

@@ -192,18 +192,28 @@ void mmad(const LocalTensor<C>& dst, const LocalTensor<A>& fm, const LocalTensor
   multiply(op.writes(dst, m1 * n1 * 1024, "dst", 64), a, b, first, add, p.m, p.n, p.k);
 }
 
+// deqScalar as the chip reads it: the upper 19 bits of a float, and in bits 37 to 45 an offset with a sign.
+struct Quantization {
+  explicit Quantization(uint64_t bits)
+      : scale(std::bit_cast<float>(static_cast<uint32_t>(bits) & 0xffffe000u)),
+        offset(static_cast<int32_t>((bits >> 37 & 0x1ff) ^ 0x100) - 0x100) {}
+  float scale;
+  int32_t offset;
+};
+
 // A number of L0C as it leaves.
 template <class D, class S>
-D leaving(const Op& op, S x, const FixpipeParamsV220& p, float scale) {
+D leaving(const Op& op, S x, const FixpipeParamsV220& p, Quantization q) {
   if (p.reluEn && x < S(0)) x = S(0);
   (void)op;
   if constexpr (std::is_same_v<D, S>)
     return x;
   else if constexpr (std::is_same_v<D, int8_t>)
-    return saturated<int8_t>(static_cast<int32_t>(
-        to_integral<RoundMode::CAST_RINT>(std::clamp(static_cast<float>(x) * scale, -1e6f, 1e6f))));
+    return saturated<int8_t>(static_cast<int32_t>(to_integral<RoundMode::CAST_RINT>(
+                                 std::clamp(static_cast<float>(x) * q.scale, -256.0f, 255.0f))) +
+                             q.offset);
   else if constexpr (std::is_same_v<S, int32_t>)
-    return static_cast<D>(static_cast<float>(x) * scale);
+    return static_cast<D>(static_cast<float>(x) * q.scale);
   else
     return static_cast<D>(x);
 }
@@ -228,7 +238,7 @@ void fixpipe(const Op& op, const LocalTensor<S>& src, const FixpipeParamsV220& p
   need_position(op, src, src.GetPosition() == TPosition::CO1, "src", "CO1");
   if (p.isChannelSplit) op.fail("isChannelSplit is not supported");
   if (p.nSize == 0 || p.mSize == 0 || p.ndNum == 0) return;
-  const float scale = std::bit_cast<float>(static_cast<uint32_t>(p.deqScalar));
+  const Quantization scale(p.deqScalar);
   const uint64_t n1 = (p.nSize + 15u) / 16, between = uint64_t{p.srcNdStride} * 256;
   const S* c = op.reads(src, ((p.ndNum - 1u) * between + (n1 - 1) * p.srcStride * 16 + p.mSize * 16u) * sizeof(S),
                         "src", 64, [&](uint64_t, auto f) {

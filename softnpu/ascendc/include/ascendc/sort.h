@@ -98,8 +98,7 @@ void MrgSort(const LocalTensor<T>& dst, const MrgSortSrcList<T>& src, const MrgS
   for (int q = 0; q < 4; ++q) {
     if (!(params.validBit >> q & 1)) continue;
     length[q] = params.elementLengths[q];
-    if (length[q] == 0 || length[q] > 4095)
-      op.fail(detail::format("queue %d has %u elements: 1 to 4095", q + 1, length[q]));
+    if (length[q] > 4095) op.fail(detail::format("queue %d has %u elements: 0 to 4095", q + 1, length[q]));
     if (params.repeatTimes > 1 && length[q] != params.elementLengths[0])
       op.fail("more than one repeat wants queues of one length");
     total += length[q];
@@ -111,7 +110,7 @@ void MrgSort(const LocalTensor<T>& dst, const MrgSortSrcList<T>& src, const MrgS
     for (int q = 0; q < 4; ++q)
       if (length[q])
         from[q] = reinterpret_cast<const detail::Scored<T>*>(
-                      op.reads(*lists[q], (r * total + length[q]) * 8, "src", 32,
+                      op.reads(*lists[q], (r * total + length[q]) * 8, "src", 8,
                                [&](uint64_t, auto f) { f(r * total * 8, length[q] * 8ull); })) +
                   r * total;
     n += detail::merge(from, length, params.ifExhaustedSuspension, result.data() + n, op.core().merged);
