@@ -68,13 +68,18 @@ class Reporter:
 
 
 def prepare() -> None:
-    """The plugin, or an empty module of its name for files that import it all the same, and no npu."""
+    """The plugin, or modules of its names that have no npu, for files that import it all the same."""
     import torch
 
     if OPTIONS["side"] == "without":
-        sys.modules["torch_npu"] = types.ModuleType("torch_npu")
-        torch.npu = sys.modules["torch.npu"] = types.ModuleType("torch.npu")
+        torch.npu, torchair = types.ModuleType("torch.npu"), types.ModuleType("torchair")
         torch.npu.is_available, torch.npu.device_count = lambda: False, lambda: 0
+        torchair.get_npu_backend = lambda *_, **__: "npu"
+        plugin = types.ModuleType("torch_npu")
+        plugin.npu = torch.npu
+        sys.modules.update(
+            {"torch_npu": plugin, "torch_npu.npu": torch.npu, "torch.npu": torch.npu, "torchair": torchair}
+        )
     if OPTIONS["side"] == "npu":
         import torch_npu  # noqa: F401
         from tests.public.graphs import vendor_testing
