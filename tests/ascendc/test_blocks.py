@@ -128,6 +128,16 @@ def test_a_signal_of_the_programs_own_is_the_programs(copies):
     assert run(first + rest, check=False).returncode == -8
 
 
+@pytest.mark.parametrize("later", ["signal.signal(8, lambda *_: None)", "faulthandler.enable()"])
+def test_a_handler_that_the_program_has_later_leaves_kernels_alone(copies, later):
+    launch = "print(kernels.launch('divides', 1, np.zeros(24, 'i8'))[0][2:4].tolist())\n"
+    code = POLLS.format(library=str(copies)) + f"import faulthandler, signal\n{launch}{later}\n{launch}"
+    assert run(code).stdout == "[0, -7]\n" * 2
+    if "faulthandler" in later:
+        dies = run(code + "os.kill(os.getpid(), signal.SIGFPE)\n", check=False)
+        assert dies.returncode == -8 and "Fatal Python error: Floating" in dies.stderr
+
+
 def test_a_block_that_does_not_come_is_an_error(compiled):
     error = compiled("copies").launch("one_leaves", 8, np.zeros(8, "i4"), check=False)
     line = next(n for n, text in enumerate(SOURCE, 1) if "if (GetBlockIdx() != 2) SyncAll();" in text)

@@ -368,6 +368,7 @@ def test_the_library_of_the_runtime_shows_only_its_own_functions():
             "Signal",
             "Await",
             "Arrive",
+            "ThisThread",
             "LockAtomics",
             "UnlockAtomics",
             "LockUses",

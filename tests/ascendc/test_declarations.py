@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes as C
 import re
+import subprocess
 
 import numpy as np
 import pytest
@@ -291,3 +292,38 @@ def test_a_launch_in_the_copy_of_an_argument(tmp_path, device):
     got = device.get(pointer, np.zeros(8, np.int32))
     device.acl.aclrtFree(pointer)
     assert got[0] % 100 > 0 and got[0] // 100 == 1
+
+
+PROGRAM = """#include "kernel_operator.h"
+#include <acl/acl.h>
+#include <dlfcn.h>
+int main(int, char** paths) {
+  aclInit(nullptr);
+  aclrtSetDevice(0);
+  aclrtStream stream;
+  aclrtCreateStream(&stream);
+  void* x = nullptr;
+  aclrtMalloc(&x, 64, ACL_MEM_MALLOC_HUGE_FIRST);
+  aclrtMemset(x, 64, 0, 64);
+  void* library = dlopen(paths[1], RTLD_NOW);
+  auto k = reinterpret_cast<void (*)(GM_ADDR)>(dlsym(library, "marked"));
+  for (int i = 0; i < 2; ++i) k<<<2, nullptr, stream>>>(static_cast<GM_ADDR>(x));
+  int32_t got[4];
+  aclrtSynchronizeStream(stream);
+  aclrtMemcpy(got, 16, x, 16, ACL_MEMCPY_DEVICE_TO_HOST);
+  printf("%d %d %d %d\\n", got[0], got[1], got[2], got[3]);
+  return 0;
+}
+"""
+
+
+def test_a_program_launches_a_kernel_of_a_library_that_it_opens(tmp_path):
+    """They share no variables: a program shows none of its own."""
+    kernel = f'{HEAD}{MARK}extern "C" __mix__(1, 2) __global__ __aicore__ void marked(GM_ADDR x) {{ mark(x); }}\n'
+    (tmp_path / "k.asc").write_text(kernel)
+    (tmp_path / "main.asc").write_text(PROGRAM)
+    library = build(tmp_path / "k.asc", tmp_path)
+    done = bisheng("-x", "asc", "-O0", tmp_path / "main.asc", "-o", tmp_path / "main", "-ldl")
+    assert done.returncode == 0, done.stderr
+    done = subprocess.run([tmp_path / "main", library], capture_output=True, text=True, check=False)
+    assert (done.stdout, done.returncode) == ("3 3 3 3\n", 0), done.stderr

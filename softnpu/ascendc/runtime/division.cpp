@@ -13,7 +13,7 @@ namespace softnpu::ascendc {
 namespace {
 
 // Read by the signal's handler, on the thread that set them.
-thread_local std::atomic<bool> t_within{false}, t_by_zero{false};
+thread_local std::atomic<bool> t_within{false}, t_by_zero{false}, t_passed_on{false};
 struct sigaction before{};
 
 // The registers as instructions number them.
@@ -98,21 +98,19 @@ bool divide(greg_t* registers) {
 void handle(int number, siginfo_t* info, void* context) {
   auto* const registers = static_cast<ucontext_t*>(context)->uc_mcontext.gregs;
   if (info->si_code == FPE_INTDIV && t_within.load(std::memory_order_relaxed) && divide(registers)) return;
-  if (before.sa_flags & SA_SIGINFO) return before.sa_sigaction(number, info, context);
-  if (before.sa_handler == SIG_IGN && info->si_code <= 0) return;
-  if (before.sa_handler != SIG_DFL && before.sa_handler != SIG_IGN) return before.sa_handler(number);
-  sigaction(SIGFPE, &before, nullptr);  // and the instruction meets what was there
-  if (info->si_code <= 0) raise(SIGFPE);
-}
-
-void listen() {
-  static std::once_flag once;
-  std::call_once(once, [] {
-    struct sigaction action{};
-    action.sa_sigaction = handle;
-    action.sa_flags = SA_SIGINFO | SA_RESTART;
-    sigaction(SIGFPE, &action, &before);
-  });
+  // The program's own: what it had before, once. A handler that raises the signal again finds the default action.
+  struct sigaction next = before;
+  if (t_passed_on.exchange(true, std::memory_order_relaxed)) next.sa_handler = SIG_DFL, next.sa_flags = 0;
+  if (next.sa_flags & SA_SIGINFO) {
+    next.sa_sigaction(number, info, context);
+  } else if (next.sa_handler == SIG_DFL || (next.sa_handler == SIG_IGN && info->si_code > 0)) {
+    next.sa_handler = SIG_DFL;
+    sigaction(SIGFPE, &next, nullptr);  // and the instruction meets it
+    if (info->si_code <= 0) raise(SIGFPE);
+  } else if (next.sa_handler != SIG_IGN) {
+    next.sa_handler(number);
+  }
+  t_passed_on.store(false, std::memory_order_relaxed);
 }
 
 // The threads of the software NPU block all signals, and a blocked one would end the process.
@@ -130,8 +128,18 @@ void unblock() {
 
 Divisions::Divisions() noexcept : within_(t_within.exchange(true, std::memory_order_relaxed)) {
   if (!within_) t_by_zero.store(false, std::memory_order_relaxed);
-  listen();
   unblock();
+}
+void Divisions::listen() noexcept {
+  static std::mutex mutex;
+  const std::lock_guard lock(mutex);
+  struct sigaction now{};
+  if (sigaction(SIGFPE, nullptr, &now) != 0 || ((now.sa_flags & SA_SIGINFO) && now.sa_sigaction == handle)) return;
+  struct sigaction action{};
+  action.sa_sigaction = handle;
+  action.sa_flags = SA_SIGINFO | SA_RESTART | SA_NODEFER;  // a handler that raises it again is met at once
+  before = now;
+  sigaction(SIGFPE, &action, nullptr);
 }
 Divisions::~Divisions() { t_within.store(within_, std::memory_order_relaxed); }
 bool Divisions::by_zero() const noexcept { return t_by_zero.load(std::memory_order_relaxed); }
@@ -142,5 +150,6 @@ namespace softnpu::ascendc {
 Divisions::Divisions() noexcept : within_(false) {}
 Divisions::~Divisions() = default;
 bool Divisions::by_zero() const noexcept { return false; }
+void Divisions::listen() noexcept {}
 }  // namespace softnpu::ascendc
 #endif

@@ -11,6 +11,8 @@ class Divisions {
   ~Divisions();
   Divisions(const Divisions&) = delete;
   Divisions& operator=(const Divisions&) = delete;
+  // Before a launch's blocks run: the signal's handler may have been changed since the last one.
+  static void listen() noexcept;
   // Whether there was one since it began.
   bool by_zero() const noexcept;
 

@@ -114,6 +114,11 @@ EXPORT uint32_t softnpuAscendcLaunch(void* stream, const softnpuAscendcKernel* k
   return static_cast<uint32_t>(softnpuLaunchKernel(stream, &described));
 }
 
+EXPORT softnpuAscendcThread* softnpuAscendcThisThread() {
+  thread_local softnpuAscendcThread thread{};
+  return &thread;
+}
+
 EXPORT int softnpuAscendcMeet(void* launch) { return !static_cast<Run*>(launch)->meet(); }
 EXPORT int softnpuAscendcSignal(void* launch, uint32_t word, int32_t add) {
   return !static_cast<Run*>(launch)->signal(word, add);

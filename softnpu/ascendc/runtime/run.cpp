@@ -37,6 +37,7 @@ Run::Run(const softnpuAscendcKernel& kernel, const softnpuAscendcChip& chip, int
     : kernel_(kernel), chip_(chip), checks_(checks), seen_(Stops::seen(device)) {}
 
 std::string Run::go() noexcept {
+  Divisions::listen();
   const uint32_t useful = std::min(static_cast<uint32_t>(Pool::processors()), kernel_.blocks);
   {
     const std::lock_guard lock(mutex_);

@@ -114,6 +114,7 @@ struct Core {
   uint64_t met = 0;                                       // SyncAll<true> of a mixed kernel: how often
   uint64_t all_met = 0;                                   // other SyncAll: how often
   TPipe* pipe = nullptr;
+  std::vector<Core**> lent;          // where other libraries whose kernels run on it have it (t_core), until it ends
   std::list<Room> rooms, old_rooms;  // lists: queues and tensors keep pointers, also to what was closed
   uint32_t used[kSpaces] = {};       // bytes given out
   Hazards hazards;

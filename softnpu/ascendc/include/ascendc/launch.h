@@ -17,19 +17,22 @@
 namespace AscendC::detail {
 
 // Which cores a kernel runs on. `bisheng` has each kernel begin with asked(): a launch, which may call it by a pointer or another name, calls
-// it to be told, and the kernel returns at once. One for the process, since the kernel may be of another library.
+// it to be told, and the kernel returns at once. Who asks may be of another library, or a program, which share no variables with this one.
 struct Asked {
   const char* name;
   int type;
 };
-inline thread_local constinit Asked* t_asked = nullptr;
 inline bool asked(const char* name, int type, bool auto_sync = true) {
-  if (__builtin_expect(t_asked == nullptr, 1)) {
-    if (t_core) t_core->hazards.auto_sync = auto_sync;
-    return false;
+  const softnpuAscendcThread& thread = *softnpuAscendcThisThread();
+  if (__builtin_expect(thread.asked != nullptr, 0)) {
+    *static_cast<Asked*>(thread.asked) = {name, type};
+    return true;
   }
-  *t_asked = {name, type};
-  return true;
+  if (auto* const core = static_cast<Core*>(thread.core)) {
+    if (t_core != core) core->lent.push_back(&t_core), t_core = core;
+    core->hazards.auto_sync = auto_sync;
+  }
+  return false;
 }
 
 }  // namespace AscendC::detail
@@ -58,8 +61,12 @@ struct Closure {
       core.either = closure.type == kEither;
       if (closure.type >= 0) core.begin(static_cast<KernelMetaType>(closure.type));
       struct Current {
-        explicit Current(Core* c) { t_core = c; }
-        ~Current() { t_core = nullptr; }
+        explicit Current(Core* c) : core(c) { t_core = c, softnpuAscendcThisThread()->core = c; }
+        ~Current() {
+          for (Core** other : core->lent) *other = nullptr;
+          t_core = nullptr, softnpuAscendcThisThread()->core = nullptr;
+        }
+        Core* core;
       } current(&core);
       std::apply(closure.kernel, closure.arguments);
       if (core.thrown) std::rethrow_exception(core.thrown);
@@ -120,9 +127,10 @@ template <class Call>
 Asked ask(const char* launched, Call call) {
   struct Asking {
     Asked asked{nullptr, kUnstated};
-    Asked* const before = t_asked;  // where an argument's copy launches a kernel itself
-    Asking() { t_asked = &asked; }
-    ~Asking() { t_asked = before; }
+    softnpuAscendcThread& thread = *softnpuAscendcThisThread();
+    void* const before = thread.asked;  // where an argument's copy launches a kernel itself
+    Asking() { thread.asked = &asked; }
+    ~Asking() { thread.asked = before; }
   } asking;
   std::string said = "it did not begin as one";
   try {
