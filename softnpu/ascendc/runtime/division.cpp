@@ -33,8 +33,11 @@ Instruction decode(const greg_t* registers) {
   const auto* const code = reinterpret_cast<const uint8_t*>(registers[REG_RIP]);
   Instruction found;
   const uint8_t* p = code;
-  while (*p == 0x66 || *p == 0x2e || *p == 0x3e || *p == 0xf2 || *p == 0xf3)
-    if (*p++ == 0x66) found.bytes = 2;
+  uint64_t segment = 0;
+  for (; *p == 0x66 || *p == 0x2e || *p == 0x3e || *p == 0x64 || *p == 0xf2 || *p == 0xf3; ++p) {
+    if (*p == 0x66) found.bytes = 2;
+    if (*p == 0x64) asm("mov %%fs:0, %0" : "=r"(segment));  // the thread's own variables: their base lies there
+  }
   const unsigned rex = (*p & 0xf0) == 0x40 ? *p++ : 0;
   if (rex & 8) found.bytes = 8;
   if (*p != 0xf6 && *p != 0xf7) return {};
@@ -49,7 +52,7 @@ Instruction decode(const greg_t* registers) {
     return found;
   }
   unsigned base = place;
-  uint64_t address = 0;
+  uint64_t address = segment;
   if (place == 4) {  // an index
     const unsigned index = (*p >> 3 & 7) | (rex & 2) << 2;
     if (index != 4) address = of(index) << (*p >> 6);
