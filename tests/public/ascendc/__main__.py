@@ -26,7 +26,7 @@ def main() -> int:
     parser.add_argument("--only-compile", action="store_true")
     parser.add_argument("--anew", action="store_true", help="also what is known already")
     parser.add_argument("--write", action="store_true", help="write expected.yaml as it is seen")
-    asked = parser.parse_args()
+    asked = parser.parse_intermixed_args()
     results = (asked.results or asked.checkouts / "results").resolve()
 
     files, every = {}, []
