@@ -222,10 +222,17 @@ def tree(x):
     return x[..., 0]
 
 
+def beats(largest, a, b):
+    """As the headers order numbers: NaN comes first."""
+    if a != a or b != b:
+        return a != a and b == b
+    return a > b if largest else a < b
+
+
 def extreme(largest, x, on):
-    """The first largest (or smallest) active number of a row and its place; -1: none is active."""
+    """The first largest (or smallest) active number of a row, of NaN the first, and its place; -1: none is active."""
     best, numbers = -1, x.tolist()
     for i in np.flatnonzero(on).tolist():
-        if best < 0 or (numbers[i] > numbers[best] if largest else numbers[i] < numbers[best]):
+        if best < 0 or beats(largest, numbers[i], numbers[best]):
             best = i
     return (x[best] if best >= 0 else x.dtype.type(0)), best

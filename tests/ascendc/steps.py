@@ -403,7 +403,7 @@ class Maker:
             found = [has.extreme("Max" in what, x[r], on[r]) for r in range(len(x))]
             best = 0
             for r, (value, _) in enumerate(found):
-                if r and (value > found[best][0] if "Max" in what else value < found[best][0]):
+                if r and has.beats("Max" in what, value, found[best][0]):
                     best = r
             to[0] = found[best][0]
             to.view(f"u{size}")[1] = best * each + found[best][1]

@@ -163,8 +163,10 @@ def test_merging_queues_behind_one_another(compiled):
     a[:, :, 0] = np.sort(rng.random((3, n)).astype("f4"))[:, ::-1]
     a[:, :, 1] = np.arange(3 * n, dtype=np.uint32).view(np.float32).reshape(3, n)
     order = by_score(a[:, :, 0].ravel())
-    d = np.zeros(3 * n * 2 + 2, np.float32)
-    got = compiled("convert").instruction("MrgSortTails", d, padded(a.ravel()), np.zeros(8, np.uint32), Call(count=n))
+    call = Call(form=1, count=n, mask=(15, 0))
+    got = compiled("convert").instruction(
+        "MrgSort", np.zeros(4 * n * 2 + 8, np.float32), padded(a.ravel()), np.zeros(8, np.uint32), call
+    )
     np.testing.assert_array_equal(got[: 6 * n : 2], a[:, :, 0].ravel()[order])
     np.testing.assert_array_equal(got[1 : 6 * n : 2].view(np.uint32), order)
 

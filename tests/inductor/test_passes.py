@@ -160,7 +160,7 @@ def test_variance_of_few_numbers_takes_two_passes(dynamic):
 
 
 def test_variance_of_many_numbers_stays_welfords():
-    ours, cpus = codes(lambda x: (x.var(1), x.std()), torch.randn(3, 1025))
+    ours, cpus = codes(lambda x: (x.var(1), x.std()), torch.randn(32, 1025))
     assert ours.count("welford_combine(") == cpus.count("welford_combine(") > 0
 
 

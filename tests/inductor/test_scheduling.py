@@ -12,6 +12,7 @@ from torch._inductor.scheduler import Scheduler
 from torch._inductor.utils import run_and_get_code
 from torch.nn.attention.flex_attention import create_block_mask, flex_attention
 
+from tests.core.tools import run
 from tests.inductor import compiler
 from torch_npu._inductor import launch, scheduling
 
@@ -173,3 +174,15 @@ def test_settings_are_those_of_before():
         torch.compile(lambda x: x.sin() + 1)(torch.randn(9, device="npu"))
         torch.compile(lambda x: x.cos() + 1)(torch.randn(9))
     assert seen[-1] == before == settings()
+
+
+def test_pooling_is_an_operator_also_where_the_table_was_copied_before():
+    code = """
+import torch
+from torch._inductor.decomposition import select_decomp_table
+from torch._inductor.utils import run_and_get_code
+select_decomp_table()
+pool = torch.compile(lambda x: torch.nn.functional.max_pool2d(x, 2))
+print("max_pool2d_with_indices.default(" in run_and_get_code(pool, torch.ones(1, 1, 4, 4, device="npu"))[1][0])
+"""
+    assert run(code).stdout == "True\n"

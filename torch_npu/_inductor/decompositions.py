@@ -29,3 +29,4 @@ def _unless_npu(decompose: Callable[..., Any]) -> Callable[..., Any]:
 def register() -> None:
     for operator in STAY:
         decomposition.decompositions[operator] = _unless_npu(decomposition.decompositions[operator])
+    decomposition.fast_random_decomps.cache_clear()  # a copy of the table, perhaps made by another back end
