@@ -73,6 +73,7 @@ MISTAKES = {
     48: f"TBuf::Get: it is {TBUF} (closed by TPipe's Reset or Destroy): InitBuffer is missing",
     49: f"SetValue: element 0 lies beyond the 0 bytes of {TBUF} (closed by TPipe's Reset or Destroy)",
     50: "Duplicate: the mask is 1099511627776, in counter mode the number of elements: no buffer has so many",
+    52: "Duplicate: the mask is 4611686018427387904, in counter mode the number of elements: no buffer has so many",
     51: "assert: which != 51 does not hold: 100% of %s",
 }
 LINE[43] = line_of("assert(which != 43")

@@ -31,8 +31,8 @@ struct Room {
   std::vector<Clock> freed;  // hazard.h: what must be over before the piece is written again
   std::deque<std::pair<uint32_t, Clock>> queued;
   int depth = 0;
-  bool closed =
-      false;  // by TPipe's Reset or Destroy: it has 0 bytes then, so that a tensor that is still used is an error
+  // By TPipe's Reset or Destroy: it has 0 bytes then, so that a tensor that is still used is an error.
+  bool closed = false;
 
   struct Part {
     uint32_t start, end;

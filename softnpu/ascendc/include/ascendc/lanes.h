@@ -53,11 +53,16 @@ inline Lanes lanes_of_bits(const Op& op, uint64_t low, uint64_t high, int each, 
   return {{low, high}, first ? ones : -1, each, repeats, each};
 }
 
-inline Lanes lanes_of_counter(const Op& op, uint64_t count, int each) {
-  if (count > UINT32_MAX)
-    op.fail(format("the mask is %llu, in counter mode the number of elements: no buffer has so many",
-                   static_cast<unsigned long long>(count)));
-  return lanes_of_count(count, each);
+// A mask that counts.
+inline uint64_t counter(uint64_t mask, Site at, const char* what) {
+  if (mask > UINT32_MAX)
+    fail(at, what,
+         format("the mask is %llu, in counter mode the number of elements: no buffer has so many",
+                static_cast<unsigned long long>(mask)));
+  return mask;
+}
+inline Lanes lanes_of_counter(const Op& op, uint64_t mask, int each) {
+  return lanes_of_count(counter(mask, op.at(), op.name()), each);
 }
 
 inline bool from_register(const Op& op, int each, int64_t repeats, Lanes* lanes) {
@@ -72,7 +77,7 @@ template <bool set>
 int64_t counted(int64_t count, Site at, const char* what) {
   if constexpr (set) return count;
   const Core& c = core(at, what);
-  return c.counter ? static_cast<int64_t>(c.mask[0]) : count;
+  return c.counter ? static_cast<int64_t>(counter(c.mask[0], at, what)) : count;
 }
 
 // The first `mask` elements of each repeat; in counter mode `mask` elements in all.
