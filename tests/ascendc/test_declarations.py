@@ -212,8 +212,10 @@ def test_an_error_of_a_kernel_that_is_noexcept_is_one_of_the_stream(tmp_path, la
     (tmp_path / "k.asc").write_text(HEAD + NOEXCEPT)
     library = C.CDLL(str(build(tmp_path / "k.asc", tmp_path)))
     assert launched(library, "by_handler") == [0] * 4
-    assert "quiet failed on device 0: block 0: k.asc:4: InitBuffer" in launched(library, "by_name")
-    assert "silent failed on device 0: block 0 (vector core 0): k.asc:4: InitBuffer" in launched(library, "by_pointer")
+    # Both blocks fail; the stream keeps whichever was first.
+    assert re.search(r"quiet failed on device 0: block [01]: k.asc:4: InitBuffer", launched(library, "by_name"))
+    in_core = r"silent failed on device 0: block [01] \(vector core [01]\): k.asc:4: InitBuffer"
+    assert re.search(in_core, launched(library, "by_pointer"))
 
 
 NAMES = "rint frexp sincos nextafter isnan isinf exp10 y1 nan free qsort abort printf expf pow clone".split()
