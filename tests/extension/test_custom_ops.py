@@ -133,12 +133,35 @@ def test_numbers_get_the_types_of_declared_functions(tmp_path):
     assert "static_cast<bool>(1)" in generated(tmp_path, text)
 
 
+def test_a_packages_function_of_a_built_ins_name_counts(tmp_path, monkeypatch):
+    """By its header; where it ships none, nobody knows better than the row."""
+    package = tmp_path / "package" / "op_api"
+    (package / "lib").mkdir(parents=True)
+    (package / "include").mkdir()
+    three = ONE.replace("Tensor x)", "Tensor x, float most)").replace("aclnnAbs", "aclnnAbs, x, most, out")
+    with pytest.raises(ValueError, match="aclnnAbs of CANN takes 2 .* where ASCEND_CUSTOM_OPP_PATH names it"):
+        generated(tmp_path, three)
+    (package / "lib" / "libcust_opapi.so").write_bytes(b"\0aclnnAbsGetWorkspaceSize\0")
+    monkeypatch.setenv("ASCEND_CUSTOM_OPP_PATH", str(package.parent))
+    assert "EXEC_NPU_CMD_EXT(aclnnAbs, x, most, out)" in generated(tmp_path, three)
+    (package / "include" / "aclnn_abs.h").write_text(
+        "aclnnStatus aclnnAbsGetWorkspaceSize(const aclTensor *x, double most,\n  const aclTensor *out, "
+        "uint64_t *workspaceSize, aclOpExecutor **executor);\n"
+    )
+    assert "EXEC_NPU_CMD_EXT(aclnnAbs, x, static_cast<double>(most), out)" in generated(tmp_path, three)
+    said = (
+        r"aclnnAbs of the package \S+/package takes 3 values, aclTensor \*, double, aclTensor \*; the row gives x, out$"
+    )
+    with pytest.raises(ValueError, match=said):
+        generated(tmp_path, ONE)
+
+
 @pytest.mark.parametrize(
     ("change", "error"),
     [
         (("size: x", "size: z"), r"ops.yaml:2: size: 'z' is neither an argument, a list such as \[x.size\(0\), 4\]"),
         (("dtype: x", "dtype: float"), r"ops.yaml:2: dtype: 'float' is neither an argument nor a type"),
-        (("aclnnAbs", "aclnnAbs, x"), r"f: aclnnAbs takes 2 values, aclTensor\*, aclTensor\*; the row gives x"),
+        (("aclnnAbs", "aclnnAbs, x"), r"f: aclnnAbs of CANN takes 2 values, aclTensor\*, aclTensor\*; the row gives x;"),
         (("aclnnAbs", "aclnnAbs, y, out"), "ops.yaml:2: f: exec: y is neither an argument nor a result: x, out$"),
         (("aclnnAbs", "abs"), "'abs' is no function such as aclnnAdd"),
         (("Tensor x)", "Tensor x"), "ops.yaml:2: cannot read the schema"),

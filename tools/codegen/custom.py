@@ -22,6 +22,7 @@ sys.path.insert(0, str(HERE))
 import custom_gradients  # noqa: E402
 from cpp_text import split  # noqa: E402
 from custom_file import VERSION, Entry, entries  # noqa: E402
+from custom_functions import Functions  # noqa: E402
 from npu_row import Row, Wrapper  # noqa: E402
 from npu_schema import Argument  # noqa: E402
 
@@ -145,10 +146,10 @@ class Custom:
             f"size: {size!r} is neither an argument, a list such as [x.size(0), 4], nor one of {', '.join(HELPERS)}"
         )
 
-    def text(self, prototypes: str) -> str:
-        """The C++ file. `prototypes` is the text of aclnn/api.h: numbers get the types that functions have there."""
+    def text(self, functions: Functions) -> str:
+        """The C++ file. Numbers get the types that `functions` say."""
         schemas = {r.schema.full: r.schema for r in self.rows}
-        wrappers = [Wrapper(row, self.call(row, prototypes), schemas, users=self.library) for row in self.rows]
+        wrappers = [Wrapper(row, self.call(row, functions), schemas, users=self.library) for row in self.rows]
         libraries: dict[str, list[str]] = {}
         for w in wrappers:
             for key, line in w.registrations().items():
@@ -178,7 +179,7 @@ class Custom:
             ]
         )
 
-    def call(self, row: Row, prototypes: str) -> str:
+    def call(self, row: Row, functions: Functions) -> str:
         def wrong(text: str) -> ValueError:
             return ValueError(f"{self.table}:{row.line}: {row.schema.full}: {text}")
 
@@ -197,10 +198,13 @@ class Custom:
             known = [*arguments, *row.outputs]
             if re.fullmatch(r"[A-Za-z_]\w*", name) and name not in [*known, "true", "false", "nullptr"]:
                 raise wrong(f"exec: {name} is neither an argument nor a result: {', '.join(known)}")
-        if types := declared(function, prototypes):
+        types, owner = functions.parameters(function)
+        if types:
             if len(types) != len(values):
+                cure = "; a package's own counts where ASCEND_CUSTOM_OPP_PATH names it" if owner == "CANN" else ""
                 raise wrong(
-                    f"{function} takes {len(types)} values, {', '.join(types)}; the row gives {', '.join(values)}"
+                    f"{function} of {owner} takes {len(types)} values, {', '.join(types)}; the row gives "
+                    f"{', '.join(values)}{cure}"
                 )
             values = [f"static_cast<{t}>({v})" if t in NUMBERS else v for t, v in zip(types, values, strict=True)]
         return f"EXEC_NPU_CMD_EXT({function}, {', '.join(values)})"
@@ -215,15 +219,6 @@ def nothing(found: list[Entry]) -> str:
     return f"{all_of_them} for other versions ({versions}): write `op_api: all_version`, or leave the key out"
 
 
-def declared(function: str, prototypes: str) -> list[str]:
-    """The types of phase one's parameters before workspaceSize and executor; empty where it is not declared."""
-    found = re.search(rf"\b{function}GetWorkspaceSize\(([^)]*)\)", prototypes)
-    if not found:
-        return []
-    parts = [p.strip() for p in found[1].split(",")][:-2]
-    return [re.sub(r"\s*\w+$", "", p.removeprefix("const ")) for p in parts]
-
-
 def text_of(path: Path) -> str:
     try:
         return path.read_text(encoding="utf-8")
@@ -231,18 +226,18 @@ def text_of(path: Path) -> str:
         raise ValueError(f"{path.name}: is no text in UTF-8: {error}") from error
 
 
-def generate(path: Path, derivatives: Path | None, library: str, prototypes: Path) -> str:
+def generate(path: Path, derivatives: Path | None, library: str, functions: Functions) -> str:
     """The C++ of a file. ValueError names file, line and what is wrong; OSError where a file cannot be read."""
     formulas = text_of(derivatives) if derivatives else None
     named = derivatives.name if derivatives else ""
     try:
         custom = Custom(text_of(path), path.name, formulas, library, named)
-        return custom.text(prototypes.read_text(encoding="utf-8"))
+        return custom.text(functions)
     except SystemExit as error:  # of what it shares with torch_npu's own build
         raise ValueError(str(error)) from error
 
 
-def main(prototypes: Path) -> int:
+def main(functions: Functions) -> int:
     parser = argparse.ArgumentParser(
         prog="python -m torch_npu.utils.custom_ops",
         description="The C++ of operators described in a file in the manner of npu_custom.yaml.",
@@ -253,7 +248,7 @@ def main(prototypes: Path) -> int:
     parser.add_argument("-o", "--output", type=Path, help="the C++ file (default: beside the file)")
     arguments = parser.parse_args()
     try:
-        text = generate(arguments.file, arguments.derivatives, arguments.library, prototypes)
+        text = generate(arguments.file, arguments.derivatives, arguments.library, functions)
         output = arguments.output or arguments.file.with_suffix(".cpp")
         output.write_text(text, encoding="utf-8")
     except (OSError, ValueError) as error:

@@ -20,8 +20,8 @@ import torch_npu
 __all__ = ["generate", "load"]
 
 
-def _generator() -> tuple[ModuleType, Path]:
-    """custom.py, and the declarations of the aclnn functions that are known."""
+def _generator() -> tuple[ModuleType, Any]:
+    """custom.py, and the aclnn functions that are declared: by packages that the environment names now, and by CANN."""
     package = Path(torch_npu.__path__[0])
     sys.path.insert(0, str(package / "_codegen"))
     try:
@@ -32,7 +32,8 @@ def _generator() -> tuple[ModuleType, Path]:
         raise ModuleNotFoundError("torch_npu.utils.custom_ops reads YAML: pip install PyYAML", name="yaml") from error
     finally:
         sys.path.pop(0)
-    return custom, package / "include" / "aclnn" / "api.h"
+    libraries = [Path(path) for path in torch_npu._C._package_libraries()]
+    return custom, custom.Functions(package / "include" / "aclnn" / "api.h", libraries)
 
 
 def generate(file: str | os.PathLike, derivatives: str | os.PathLike | None = None, library: str = "npu") -> str:
@@ -40,8 +41,8 @@ def generate(file: str | os.PathLike, derivatives: str | os.PathLike | None = No
 
     ValueError names the file, the line and what is wrong; OSError where a file cannot be read.
     """
-    custom, prototypes = _generator()
-    return custom.generate(Path(file), Path(derivatives) if derivatives else None, library, prototypes)
+    custom, functions = _generator()
+    return custom.generate(Path(file), Path(derivatives) if derivatives else None, library, functions)
 
 
 def load(
@@ -71,5 +72,5 @@ def load(
 
 
 if __name__ == "__main__":
-    _custom, _prototypes = _generator()
-    sys.exit(_custom.main(_prototypes))
+    _custom, _functions = _generator()
+    sys.exit(_custom.main(_functions))
