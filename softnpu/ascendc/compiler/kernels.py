@@ -7,7 +7,7 @@ from __future__ import annotations
 import itertools
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from text import angle, blanked, closing, commas, is_expression, opening, split
 from unit import Scope, Unit, plain
@@ -26,12 +26,16 @@ _REGISTERS = re.compile(r"::AscendC::detail::regist_matmul\b")  # REGIST_MATMUL_
 _CUBE = re.compile(r"\b(?:Mmad|LoadData|Fixpipe|REGIST_MATMUL_OBJ|MatmulType)\b")
 _TEMPLATE = re.compile(r"\btemplate\s*<")
 _RESTRICT = re.compile(r"\b(?:__restrict__|__restrict|restrict)\b")
-_OPEN = re.compile(r"(?<![=!<>])=(?!=)|\bauto\b")  # parameters with default arguments, or of any type
+_DEFAULT = re.compile(r"(?<![=!<>])=(?!=)\s*")
+_OPEN = re.compile(rf"{_DEFAULT.pattern}|\bauto\b")  # parameters with default arguments, or of any type
+# Literals; 0 is a null pointer, too, and what a function returns is not.
+_CONSTANT = re.compile(r"\{|(?:\W|\b(?:\d\w*|true|false|nullptr|__null)\b|\b[LuUR]8?(?=[\"']))*$")
 # A launch means the kernel of its own library, whatever was loaded before it: the C library has a poll.
 _BOUND = '__attribute__((visibility("protected")))'
 _QUALIFIED = re.compile(r"\b(?:const|volatile)\b")
 _NOEXCEPT = re.compile(r"\bnoexcept\b|\bthrow\s*\(")
 _QUALIFIER = re.compile(r"\b\w+\s*::\s*(?:\w+\s*::\s*)*$")
+_CONSTEXPR = re.compile(r"\bconstexpr\b")
 _GLOBAL = re.compile(r"\b__global__\b")
 _TOKEN = re.compile(r"\s*([A-Za-z_]\w*|[^\s\w])")
 _CATCH = re.compile(r"\s*\bcatch\s*\(")
@@ -61,6 +65,7 @@ class Kernel:
     body: int = -1  # the place of its {, or of the ; of what is declared alone
     keeps: bool = False  # it is noexcept: its errors are kept until it has returned
     overloads: bool = False  # it has the name of a C function: extern "C" twice does not compile, two overloads do
+    defaults: list[tuple[int, int]] = field(default_factory=list)  # expressions of default arguments that compute
     more: bool = False  # a parameter has a default argument or any type, or there are any number of template arguments
 
     def open(self, given: int) -> bool:
@@ -93,7 +98,7 @@ class Kernel:
             given += f", ({own})ascendc_{number}" if host == "void*" else f", ascendc_{number}"
         return (
             f'extern "C" __attribute__((weak, visibility("protected"))) uint32_t aclrtlaunch_{self.name}'
-            f"(uint32_t ascendc_blocks, void* ascendc_stream{parameters}) {{ return ::AscendC::detail::launch("
+            f"(uint32_t ascendc_blocks, void* ascendc_stream{parameters}) {{ return ::AscendC::detail::launch({{}}, "
             f'"{self.name}", {self.stated}, ascendc_blocks, ascendc_stream, {called}{given}); }}'
         )
 
@@ -116,7 +121,11 @@ def find(unit: Unit) -> list[Kernel]:
 
 def named(unit: Unit) -> list[Kernel]:
     """The kernels that are defined or declared alone, in order: another source may define the latter."""
-    return [kernel for word in _GLOBAL.finditer(unit.code) if (kernel := _kernel(unit, word.start()))]
+    found = [kernel for word in _GLOBAL.finditer(unit.code) if (kernel := _kernel(unit, word.start()))]
+    more = {(*kernel.scope, kernel.name) for kernel in found if kernel.more}
+    for kernel in found:  # a default argument may stand at another declaration
+        kernel.more = (*kernel.scope, kernel.name) in more
+    return found
 
 
 def _named(code: str, at: int) -> tuple[re.Match, int] | None:
@@ -202,6 +211,7 @@ def _kernel(unit: Unit, word: int) -> Kernel | None:
         kernel.specialized = not "".join(names).strip()
     kernel.overloads = linked and (kernel.name in _BUILT_IN or unit.declares(kernel.name))
     kernel.more = kernel.more or kernel.overloads or _OPEN.search(code, bracket, end) is not None
+    kernel.defaults = list(_defaults(code, bracket + 1, end))
     if linked and defined:
         _host_parameters(kernel, unit, bracket, end)
     return kernel
@@ -255,6 +265,13 @@ def _between(code: str, start: int, end: int) -> list[int]:
     return [start, *commas(code, start, end), end]
 
 
+def _defaults(code: str, start: int, end: int) -> Iterator[tuple[int, int]]:
+    """Expressions of default arguments that are more than literals."""
+    for first, behind in itertools.pairwise(_between(code, start, end)):
+        if (equals := _DEFAULT.search(code, first, behind)) and not _CONSTANT.match(code, equals.end(), behind):
+            yield equals.end(), behind
+
+
 def _parameters(unit: Unit, bracket: int, end: int) -> Iterator[tuple[str, str, str]]:
     """Of each: its text, its type and its name, or "" where it has none."""
     for parameter in map(plain, split(unit.code[bracket + 1 : end], unit.bare(bracket + 1, end))):
@@ -284,13 +301,19 @@ def launched(unit: Unit, named: list[Kernel], auto_sync: bool) -> None:
         inside = kernel.body + (2 if unit.text.startswith("<%", kernel.body) else 1)
         keeps = " try {" if kernel.keeps else ""
         told = f'"{kernel.name}", {kernel.stated}{"" if auto_sync else ", false"}'
-        unit.replace(inside, inside, f" if (::AscendC::detail::asked({told})) return;{keeps}")
+        when = (
+            "!__builtin_is_constant_evaluated() && " if _CONSTEXPR.search(unit.code, kernel.begin, kernel.word) else ""
+        )
+        unit.replace(inside, inside, f" if ({when}::AscendC::detail::asked({told})) return;{keeps}")
         if kernel.keeps:
             end = closing(unit.code, kernel.body)
             unit.replace(end, end, "} catch (...) { ::AscendC::detail::keep(); } ")
         if not kernel.linked:
             continue
         unit.generate(kernel.end, kernel.definition())
+    for start, end in (span for kernel in named for span in kernel.defaults):
+        unit.replace(start, start, "::AscendC::detail::at_launch([] { return (")
+        unit.replace(end, end, "); })")
     for kernel in (k for k in named if k.linked and k.overloads):
         said = _LINKED.search(unit.code, kernel.begin, kernel.word)
         at = said.span(1) if said else (kernel.begin, kernel.begin)

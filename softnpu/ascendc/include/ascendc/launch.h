@@ -4,10 +4,13 @@
 
 #include <cstdio>
 #include <exception>
+#include <memory>
 #include <stdexcept>
 #include <string>
 #include <tuple>
 #include <type_traits>
+#include <utility>
+#include <vector>
 
 #include "ascendc/core.h"
 #include "ascendc/launch_key.h"
@@ -35,6 +38,25 @@ inline bool asked(const char* name, int type, bool auto_sync = true) {
   return false;
 }
 
+// What a launch's default arguments were when it was made, by the expression (a lambda's type) that gives each.
+using Defaults = std::vector<std::pair<const void*, std::shared_ptr<void>>>;
+
+// `bisheng` has each default argument of a kernel that is no literal be a call of this. A launch evaluates it as it asks the kernel, and
+// cores, which call the kernel later and more than once, find the value.
+template <class F>
+auto at_launch(F expression) {
+  using Value = decltype(expression());
+  static const char key = 0;
+  const softnpuAscendcThread& thread = *softnpuAscendcThisThread();
+  auto* const defaults = static_cast<Defaults*>(thread.defaults);
+  if (defaults == nullptr) return expression();
+  for (const auto& [known, value] : *defaults)
+    if (known == &key) return *static_cast<Value*>(value.get());
+  Value value = expression();
+  if (thread.asked != nullptr) defaults->emplace_back(&key, std::make_shared<Value>(value));
+  return value;
+}
+
 }  // namespace AscendC::detail
 #pragma GCC visibility pop
 
@@ -50,10 +72,11 @@ struct Closure {
   void (*kernel)(P...);
   int type;  // a KernelMetaType, as the kernel states it (KERNEL_TASK_TYPE_DEFAULT, __cube__, __mix__), kUnstated or kEither
   uint64_t key;
+  Defaults defaults;
   std::tuple<P...> arguments;
 
   static int run(void* state, const softnpuAscendcBlock* block, char* message, size_t room) noexcept {
-    const Closure& closure = *static_cast<Closure*>(state);
+    Closure& closure = *static_cast<Closure*>(state);
     std::string text;
     try {
       Core core(*block);
@@ -61,13 +84,14 @@ struct Closure {
       core.either = closure.type == kEither;
       if (closure.type >= 0) core.begin(static_cast<KernelMetaType>(closure.type));
       struct Current {
-        explicit Current(Core* c) : core(c) { t_core = c, softnpuAscendcThisThread()->core = c; }
+        Current(Core* c, Defaults* defaults) : core(c) { t_core = c, thread.core = c, thread.defaults = defaults; }
         ~Current() {
           for (Core** other : core->lent) *other = nullptr;
-          t_core = nullptr, softnpuAscendcThisThread()->core = nullptr;
+          t_core = nullptr, thread.core = nullptr, thread.defaults = nullptr;
         }
         Core* core;
-      } current(&core);
+        softnpuAscendcThread& thread = *softnpuAscendcThisThread();
+      } current(&core, &closure.defaults);
       std::apply(closure.kernel, closure.arguments);
       if (core.thrown) std::rethrow_exception(core.thrown);
       text = core.left();
@@ -96,14 +120,14 @@ inline uint32_t too_many(const char* name, uint32_t blocks, uint32_t cores) {
 }
 
 template <class... P>
-uint32_t launch(const char* name, int type, uint32_t blocks, void* stream, void (*kernel)(P...),
+uint32_t launch(Defaults defaults, const char* name, int type, uint32_t blocks, void* stream, void (*kernel)(P...),
                 std::type_identity_t<P>... arguments) {
   static_assert(!(std::is_reference_v<P> || ...),
                 "a kernel's parameter is a reference, which no launch can pass: the kernel runs later");
   const uint32_t cores = type < 0 ? 1 : Core::cores(static_cast<KernelMetaType>(type));
   if (cores > 1 && blocks > SOFTNPU_ASCENDC_MOST_BLOCKS / cores) return too_many(name, blocks, cores);
   blocks *= cores;
-  auto* closure = new Closure<P...>{kernel, type, t_launch_key, {arguments...}};
+  auto* closure = new Closure<P...>{kernel, type, t_launch_key, std::move(defaults), {arguments...}};
   const softnpuAscendcKernel described{SOFTNPU_ASCENDC_VERSION, __NPU_ARCH__,        name,   blocks,
                                        Closure<P...>::run,      Closure<P...>::drop, closure};
   return softnpuAscendcLaunch(stream, &described);
@@ -123,22 +147,27 @@ struct Launching {
   void* stream;
 };
 
+struct Answer {
+  Asked asked{nullptr, kUnstated};
+  Defaults defaults;
+};
+
 template <class Call>
-Asked ask(const char* launched, Call call) {
+Answer ask(const char* launched, Call call) {
+  Answer answer;
   struct Asking {
-    Asked asked{nullptr, kUnstated};
     softnpuAscendcThread& thread = *softnpuAscendcThisThread();
-    void* const before = thread.asked;  // where an argument's copy launches a kernel itself
-    Asking() { thread.asked = &asked; }
-    ~Asking() { thread.asked = before; }
-  } asking;
+    const softnpuAscendcThread before = thread;  // where an argument's copy launches a kernel itself
+    explicit Asking(Answer& answer) { thread.asked = &answer.asked, thread.defaults = &answer.defaults; }
+    ~Asking() { thread.asked = before.asked, thread.defaults = before.defaults; }
+  } asking(answer);
   std::string said = "it did not begin as one";
   try {
     call();
   } catch (const std::exception& e) {
     said = e.what();
   }
-  if (asking.asked.name) return asking.asked;
+  if (answer.asked.name) return answer;
   throw std::runtime_error(std::string(launched) +
                            "<<<>>>: what is launched is no __global__ function that bisheng has compiled (" + said +
                            ")");
@@ -151,10 +180,11 @@ struct Launchable {
   void (*kernel)(P...);
 
   void operator()(P... arguments) const {
-    const Asked asked = ask(launch.name, [&] { kernel(arguments...); });
+    if (kernel == nullptr) throw std::runtime_error(std::string(launch.name) + "<<<>>>: the kernel's pointer is null");
+    auto [asked, defaults] = ask(launch.name, [&] { kernel(arguments...); });
     const int type = asked.type < 0 ? launch.type : asked.type;
-    if (const uint32_t code =
-            detail::launch(asked.name, type, launch.blocks.value, launch.stream, kernel, arguments...))
+    if (const uint32_t code = detail::launch(std::move(defaults), asked.name, type, launch.blocks.value, launch.stream,
+                                             kernel, arguments...))
       throw std::runtime_error(std::string(asked.name) + "<<<>>> was refused with " + std::to_string(code) +
                                ": aclGetRecentErrMsg says why");
   }

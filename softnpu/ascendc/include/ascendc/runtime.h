@@ -55,9 +55,10 @@ int softnpuAscendcArrive(void* launch, uint32_t gate, uint32_t teller, uint32_t 
 // Of a block that reads the same global memory over and over, as one does that waits for another block's word: lets others run. 0, or 1
 // when another block has failed or the device's tasks are being aborted.
 int softnpuAscendcGiveWay(void* launch);
-// The calling thread's, of one process whatever libraries launch and are launched: whom a kernel tells its cores, and the core that it is.
+// The calling thread's, of one process whatever libraries launch and are launched: whom a kernel tells its cores, the core that it is, and
+// what the launch's default arguments are.
 typedef struct softnpuAscendcThread {
-  void *asked, *core;
+  void *asked, *core, *defaults;
 } softnpuAscendcThread;
 softnpuAscendcThread* softnpuAscendcThisThread(void);
 // One writer at a time to global memory, of all kernels: what SetAtomicAdd and its like need.

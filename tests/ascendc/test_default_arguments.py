@@ -1,0 +1,107 @@
+"""Default arguments that a launch leaves out: evaluated once, when it is made."""
+
+from __future__ import annotations
+
+import ctypes as C
+import re
+
+import numpy as np
+import pytest
+
+from tests.ascendc.kit import FLAGS, GCC, bisheng, build
+
+SOURCE = """#include "kernel_operator.h"
+using namespace AscendC;
+__aicore__ inline void mark(GM_ADDR x, uint32_t v) {
+  GlobalTensor<uint32_t> g;
+  g.SetGlobalBuffer((__gm__ uint32_t*)x);
+  g.SetValue(GetBlockIdx(), v);
+}
+int calls;
+uint32_t setting = 5;
+uint32_t next() { return ++calls; }
+template <class A, class B> uint32_t sizes(A = {}, B = {}) { return sizeof(A) + sizeof(B); }
+struct Both { uint32_t a, b; };
+Both both() { return {setting, next()}; }
+
+__global__ __aicore__ void of_a_call(GM_ADDR x, uint32_t v = next()) { mark(x, v); }
+extern "C" __global__ __aicore__ void of_a_variable(GM_ADDR x, uint32_t v = setting) { mark(x, v); }
+__global__ __aicore__ void of_two(GM_ADDR x, uint32_t a = (next(), setting), Both b = both()) {
+  mark(x, 100 * a + 10 * b.a);
+}
+__global__ __aicore__ void literals(GM_ADDR x, GM_ADDR y = 0, uint32_t v = -(3) + 10, float f = .5e1f,
+                                    const char* c = "next()", Both b = {2, 1}, bool t = true, GM_ADDR z = nullptr) {
+  mark(x, y || z || !t ? 0 : v + uint32_t(f) + (c[0] == 'n') + b.a);
+}
+template <class T, int N = 2> __global__ __aicore__ void of_a_template(GM_ADDR x, T t = T(next()), int n = N) {
+  mark(x, sizeof(T) * 10 + t * n);
+}
+__global__ __aicore__ void commas(GM_ADDR x, uint32_t v = sizes<char, uint16_t>(),
+                                  uint32_t w = (setting < 1 || setting > 3)) {
+  mark(x, v * 10 + w);
+}
+__global__ __aicore__ void declared(GM_ADDR x, uint32_t v = next());
+__global__ __aicore__ void declared(GM_ADDR x, uint32_t v) { mark(x, v); }
+namespace n { struct Of { static __global__ __aicore__ void member(GM_ADDR x, uint32_t v = next()) { mark(x, v); } }; }
+constexpr __global__ __aicore__ void constant(GM_ADDR x, uint32_t v = next()) { mark(x, v); }
+
+extern "C" {
+void at(uint32_t s) { calls = 0, setting = s; }
+int called() { return calls; }
+#define GO(name, ...) void go_##name(void* s, uint8_t* x) { __VA_ARGS__<<<4, nullptr, s>>>(x); setting = 9; }
+GO(of_a_call, of_a_call)
+GO(of_a_variable, of_a_variable)
+GO(of_two, of_two)
+GO(literals, literals)
+GO(of_a_template, of_a_template<uint16_t>)
+GO(commas, commas)
+GO(declared, declared)
+GO(member, n::Of::member)
+GO(constant, constant)
+void go_null(void* s, uint8_t* x) {
+  void (*none)(GM_ADDR) = nullptr;
+  try {
+    none<<<4, nullptr, s>>>(x);
+  } catch (const std::runtime_error& e) {
+    *x = std::string(e.what()) == "none<<<>>>: the kernel's pointer is null";
+  }
+}
+}
+"""
+WANTED = {"of_a_call": 1, "of_a_variable": 5, "of_two": 550, "literals": 15, "of_a_template": 22, "commas": 31}
+WANTED |= {"declared": 1, "member": 1, "constant": 1}
+
+
+@pytest.fixture(scope="module")
+def library(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("defaults")
+    (folder / "d.asc").write_text(SOURCE)
+    return C.CDLL(str(build(folder / "d.asc", folder)))
+
+
+@pytest.mark.parametrize("name", WANTED)
+def test_a_launch_evaluates_what_it_leaves_out(library, device, name):
+    """Not each core, and not when it runs: the setting has changed by then."""
+    pointer = device.put(np.zeros(4, np.uint32))
+    for _ in range(2):
+        library.at(5)
+        getattr(library, f"go_{name}")(C.c_void_p(device.stream), C.c_void_p(pointer))
+        assert device.finish() == ""
+        assert device.get(pointer, np.zeros(4, np.uint32)).tolist() == [WANTED[name]] * 4
+        assert library.called() == {"of_a_variable": 0, "literals": 0, "commas": 0, "of_two": 2}.get(name, 1)
+    device.acl.aclrtFree(pointer)
+
+
+def test_a_pointer_that_is_null_is_refused_at_its_launch(library, device):
+    said = C.create_string_buffer(1)
+    library.go_null(C.c_void_p(device.stream), said)
+    assert said.raw == b"\1"
+
+
+def test_a_default_that_does_not_compile_is_g_plus_plus_own_error(tmp_path):
+    (tmp_path / "d.asc").write_text(SOURCE.replace("v = setting", "v = settling"))
+    done = bisheng(*FLAGS, tmp_path / "d.asc", "-o", tmp_path / "libd.so", env={"ANYCEND_CXX": GCC})
+    said = done.stderr
+    line = next(n for n, text in enumerate(SOURCE.splitlines(), 1) if "v = setting" in text)
+    assert done.returncode and re.search(rf"d\.asc:{line}:\d+: error: .settling. was not declared", said)
+    assert said.count(" error: ") == 1, said
