@@ -308,8 +308,8 @@ def test_select(compiled, kind):
         wanted[:n] = np.where(chosen, a[:n], d[:n] if form == 0 else dtype.type(3))
         got = compiled("convert").instruction(f"Select_{kind}", d, a, bits, Call(form=form, count=n, scalar=3))
         np.testing.assert_array_equal(got, wanted)
-    for form in (1, 2, 4, 6, 7):
-        call = random_call(rng, 1 if form in (6, 7) else form, each)
+    for form in (1, 2, 4, 6, 7, 8):
+        call = random_call(rng, {6: 1, 7: 1, 8: 2}.get(form, form), each)
         on = active(call, each)
         call.form = form
         call.b_blk, call.b_rep = call.dst_blk, call.dst_rep  # the second operand is dst
@@ -318,7 +318,7 @@ def test_select(compiled, kind):
         d, a = buffer(rng, dtype, int(to.max()) + 1), buffer(rng, dtype, int(x.max()) + 1)
         bits = rng.integers(0, 256, max(32, math.ceil(on.size / 8 / 32) * 32)).astype(np.uint8)
         flat = np.unpackbits(bits, bitorder="little").astype(bool)
-        chosen = np.tile(flat[:each], (len(on), 1)) if form == 6 else flat[: on.size].reshape(on.shape)
+        chosen = np.tile(flat[:each], (len(on), 1)) if form in (6, 8) else flat[: on.size].reshape(on.shape)
         wanted = d.copy()
         wanted[to[on]] = np.where(chosen[on], a[x[on]], dtype.type(call.scalar) if form == 7 else d[to[on]])
         got = compiled("convert").instruction(f"Select_{kind}", d, a, bits, call)

@@ -48,6 +48,11 @@ def test_one_flag_serves_all_modes(flags, blocks):
     np.testing.assert_array_equal(got, (me + 1) % vectors + 1000 * (100 + (me ^ 1)) + 1_000_000)
 
 
+def test_more_blocks_than_cores_cannot_wait_for_each_other(flags):
+    error = flags.launch("among_all", 41, np.zeros(512, "i4"), np.zeros((41, ROUNDS), "i4"), check=False)
+    assert "CrossCoreSetFlag: 41 blocks wait for each other, and Ascend910B3 has 40 vector cores" in error
+
+
 def test_two_tellings_of_one_core_are_not_one_of_each(flags):
     error = flags.launch("one_more", 1, np.zeros(8, "i4"), check=False)
     assert (

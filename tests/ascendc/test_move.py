@@ -133,8 +133,9 @@ def test_sort_and_extract(compiled, kind):
     np.testing.assert_array_equal(got[128:].view(np.uint32), order)
 
 
+@pytest.mark.parametrize("form", [0, 2], ids=["info", "apart"])
 @pytest.mark.parametrize("valid, suspend", [(15, 0), (7, 0), (3, 0), (15, 1)])
-def test_merging_sorted_queues(compiled, valid, suspend):
+def test_merging_sorted_queues(compiled, valid, suspend, form):
     rng, n = np.random.default_rng(35), 40
     queues = [np.sort(rng.random(n).astype("f4"))[::-1] for _ in range(4)]
     a = np.zeros((4, n, 2), np.float32)
@@ -147,7 +148,7 @@ def test_merging_sorted_queues(compiled, valid, suspend):
     if suspend:  # until one queue has nothing left
         counts = np.stack([np.cumsum(order // n == q) for q in range(4)])
         order = order[: int(np.argmax((counts == n).any(0))) + 1]
-    call = Call(count=n, mask=(valid, 0), mode=suspend)
+    call = Call(form=form, count=n, mask=(valid, 0), mode=suspend)
     got = compiled("convert").instruction(
         "MrgSort", np.zeros(4 * n * 2 + 8, np.float32), a.ravel(), np.zeros(8, np.uint32), call
     )

@@ -68,14 +68,14 @@ inline constexpr FixpipeConfig CFG_NZ = {CO2Layout::NZ}, CFG_ROW_MAJOR = {CO2Lay
 
 enum QuantMode_t {
   NoQuant = 0,
-  F322F16,
-  F322BF16,
-  DEQF16,
-  VDEQF16,
-  QF322B8_PRE,
-  VQF322B8_PRE,
-  REQ8,
-  VREQ8,
+  F322F16 = 1,
+  VREQ8 = 8,
+  REQ8 = 9,
+  VDEQF16 = 10,
+  DEQF16 = 11,
+  F322BF16 = 16,
+  VQF322B8_PRE = 23,
+  QF322B8_PRE = 24,
 };
 
 namespace AscendC {

@@ -7,9 +7,9 @@
 namespace AscendC {
 namespace detail {
 
-// Bits of element e of repeat r: with a register the same bits for each repeat, else bit r * each + e.
+// Bits of element e of repeat r: with a register the same bits for each repeat, else bit r * each + e. No `chosen`: the compare mask.
 template <class T, class U, bool set, class Mask>
-void select(const LocalTensor<T>& dst, const LocalTensor<U>& chosen, const LocalTensor<T>& a, const LocalTensor<T>* b,
+void select(const LocalTensor<T>& dst, const LocalTensor<U>* chosen, const LocalTensor<T>& a, const LocalTensor<T>* b,
             T scalar, SELMODE mode, Mask mask, int32_t repeats, const BinaryRepeatParams& p, Site at) {
   static_assert(one_of<T, half, float>, "Select takes half, float");
   const Op op("Select", at);
@@ -21,7 +21,9 @@ void select(const LocalTensor<T>& dst, const LocalTensor<U>& chosen, const Local
   const auto x = source(op, l, a, p.src0BlkStride, p.src0RepStride, "src0");
   const auto y = b ? source(op, l, *b, p.src1BlkStride, p.src1RepStride, "src1") : x;
   const uint64_t bytes = by_register ? 16 : static_cast<uint64_t>(l.repeats) * l.each / 8;
-  const auto* bits = reinterpret_cast<const uint8_t*>(op.reads(chosen, bytes, "selMask", by_register ? 16 : 32));
+  const auto* bits = chosen
+                         ? reinterpret_cast<const uint8_t*>(op.reads(*chosen, bytes, "selMask", by_register ? 16 : 32))
+                         : reinterpret_cast<const uint8_t*>(op.core().compared);
   const auto d = target(op, l, dst, p.dstBlkStride, p.dstRepStride);
   for (int r = 0; r < l.repeats; ++r)
     for (int e = 0; e < (r + 1 < l.repeats ? l.each : l.last); ++e) {
@@ -67,19 +69,28 @@ template <class T, class U, bool isSetMask = true>
 void Select(const LocalTensor<T>& dst, const LocalTensor<U>& selMask, const LocalTensor<T>& src0,
             const LocalTensor<T>& src1, SELMODE selMode, uint64_t mask, int32_t repeatTime,
             const BinaryRepeatParams& repeatParams, ASCENDC_AT) {
-  detail::select<T, U, isSetMask>(dst, selMask, src0, &src1, T(), selMode, mask, repeatTime, repeatParams, at);
+  detail::select<T, U, isSetMask>(dst, &selMask, src0, &src1, T(), selMode, mask, repeatTime, repeatParams, at);
 }
 template <class T, class U, bool isSetMask = true>
 void Select(const LocalTensor<T>& dst, const LocalTensor<U>& selMask, const LocalTensor<T>& src0,
             const LocalTensor<T>& src1, SELMODE selMode, const uint64_t mask[], int32_t repeatTime,
             const BinaryRepeatParams& repeatParams, ASCENDC_AT) {
-  detail::select<T, U, isSetMask>(dst, selMask, src0, &src1, T(), selMode, mask, repeatTime, repeatParams, at);
+  detail::select<T, U, isSetMask>(dst, &selMask, src0, &src1, T(), selMode, mask, repeatTime, repeatParams, at);
 }
 template <class T, class U, bool isSetMask = true>
 void Select(const LocalTensor<T>& dst, const LocalTensor<U>& selMask, const LocalTensor<T>& src0, detail::Plain<T> src1,
             SELMODE selMode, uint64_t mask, int32_t repeatTime, const BinaryRepeatParams& repeatParams, ASCENDC_AT) {
-  detail::select<T, U, isSetMask>(dst, selMask, src0, static_cast<const LocalTensor<T>*>(nullptr), src1, selMode, mask,
+  detail::select<T, U, isSetMask>(dst, &selMask, src0, static_cast<const LocalTensor<T>*>(nullptr), src1, selMode, mask,
                                   repeatTime, repeatParams, at);
+}
+// By the compare mask (SetCmpMask, Compare without dst), of the elements that SetVectorMask names.
+template <class T, SELMODE selMode>
+void Select(const LocalTensor<T>& dst, const LocalTensor<T>& src0, const LocalTensor<T>& src1, uint8_t repeatTime,
+            const BinaryRepeatParams& repeatParams, ASCENDC_AT) {
+  static_assert(selMode == SELMODE::VSEL_CMPMASK_SPR,
+                "Select without selMask takes VSEL_CMPMASK_SPR: give the other modes selMask");
+  detail::select<T, uint8_t, false>(dst, nullptr, src0, &src1, T(), selMode, uint64_t{MASK_PLACEHOLDER}, repeatTime,
+                                    repeatParams, at);
 }
 
 }  // namespace AscendC

@@ -118,6 +118,17 @@ void MrgSort(const LocalTensor<T>& dst, const MrgSortSrcList<T>& src, const MrgS
   memcpy(static_cast<void*>(op.writes(dst, n * 8ull)), result.data(), n * 8ull);
 }
 
+// The same with its parameters apart. sortedNum, written with isExhaustedSuspension: how many were taken from each queue.
+template <class T, bool isExhaustedSuspension = false>
+void MrgSort(const LocalTensor<T>& dst, const MrgSortSrcList<T>& sortList, const uint16_t elementCountList[4],
+             uint32_t sortedNum[4], uint16_t validBit, int32_t repeatTime, ASCENDC_AT) {
+  const detail::Op op("MrgSort", at);
+  op.need_repeats(repeatTime);
+  MrgSort(dst, sortList,
+          MrgSort4Info(elementCountList, isExhaustedSuspension, validBit, static_cast<uint16_t>(repeatTime)), at);
+  if constexpr (isExhaustedSuspension) std::copy_n(op.core().merged, 4, sortedNum);
+}
+
 // How many elements the last MrgSort took from each queue.
 inline void GetMrgSortResult(uint16_t& a, uint16_t& b, uint16_t& c, uint16_t& d, ASCENDC_AT) {
   const auto& m = detail::core(at, "GetMrgSortResult").merged;

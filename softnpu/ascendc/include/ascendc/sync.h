@@ -113,15 +113,22 @@ inline void barrier(Core& c, uint32_t word, uint64_t round, uint32_t peers, cons
 }
 }  // namespace detail
 
-// All blocks meet. They must all be on cores at once, so there may be no more of them than the chip has.
+namespace detail {
+// Blocks that all wait for each other must be on cores at once, so there may be no more of them than the chip has.
+inline void check_at_once(const Core& c, const char* what, Site at) {
+  const uint32_t most = c.cube() ? c.block.chip->cube_cores : c.block.chip->vector_cores;
+  if (c.peers() > most)
+    fail(at, what,
+         format("%u blocks wait for each other, and %s has %u %s cores: launch no more", c.peers(), c.block.chip->name,
+                most, c.cube() ? "cube" : "vector"));
+}
+}  // namespace detail
+
+// All blocks meet.
 template <bool isAIVOnly = true>
 void SyncAll(ASCENDC_AT) {
   detail::Core& c = detail::core(at, "SyncAll");
-  const uint32_t most = c.cube() ? c.block.chip->cube_cores : c.block.chip->vector_cores;
-  if (c.peers() > most)
-    detail::fail(at, "SyncAll",
-                 detail::format("%u blocks wait for each other, and %s has %u %s cores: launch no more", c.peers(),
-                                c.block.chip->name, most, c.cube() ? "cube" : "vector"));
+  detail::check_at_once(c, "SyncAll", at);
   const bool vectors = isAIVOnly && c.mixed;
   if (vectors && c.cube())
     detail::fail(at, "SyncAll", "SyncAll<true> is for the vector cores: SyncAll<false> has all cores meet");
@@ -192,6 +199,7 @@ void CrossCoreSetFlag(uint16_t flagId, ASCENDC_AT) {
     detail::fail(at, "CrossCoreSetFlag",
                  "modes 1 and 2 are for kernels of both kinds of cores (KERNEL_TYPE_MIX_AIC_1_2)");
   if (modeId == 1 && c.cube()) detail::fail(at, "CrossCoreSetFlag", "mode 1 is for the vector cores of a block");
+  if (modeId == 0) detail::check_at_once(c, "CrossCoreSetFlag", at);
   const int unit = detail::unit_of(pipe);
   const detail::Gate g = detail::gate_of(c, flagId, modeId);
   detail::tell(c, detail::kToldByFlag | g.gate,
