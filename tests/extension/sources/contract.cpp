@@ -299,6 +299,28 @@ Tensor clamp(const Tensor& x, const std::optional<at::Scalar>& low, const std::o
   EXEC_NPU_CMD_EXT(aclnnClamp, x, low, high, out);
   return out;
 }
+// A text in each way that C++ has it; no offset; a list of C.
+Tensor quantized(const Tensor& x, const Tensor& scale, int64_t way) {
+  Tensor out = at::empty_like(x, x.options().dtype(at::kChar));
+  std::string mode = "round";
+  char* const pointer = mode.data();
+  const int32_t type = ACL_INT8;
+  if (way == 0) EXEC_NPU_CMD_EXT(aclnnAscendQuant, x, scale, nullptr, false, "round", type, out);
+  if (way == 1) EXEC_NPU_CMD_EXT(aclnnAscendQuant, x, scale, nullptr, false, pointer, type, out);
+  if (way == 2) EXEC_NPU_CMD_EXT(aclnnAscendQuant, x, scale, std::optional<Tensor>(), false, mode, type, out);
+  if (way >= 3) {
+    const int64_t dims[] = {0};
+    const std::vector<int64_t> vector = {0};
+    const std::array<int64_t, 1> array = {0};
+    Tensor kept = at::empty({1, x.size(1)}, x.options());
+    if (way == 3) EXEC_NPU_CMD_EXT(aclnnReduceSum, x, dims, true, at::kFloat, kept);
+    if (way == 4) EXEC_NPU_CMD_EXT(aclnnReduceSum, x, vector, true, at::kFloat, kept);
+    if (way == 5) EXEC_NPU_CMD_EXT(aclnnReduceSum, x, array, true, at::kFloat, kept);
+    if (way == 6) EXEC_NPU_CMD_EXT(aclnnCat, std::vector<Tensor>({x.sum(0, true)}), 0L, kept);
+    EXEC_NPU_CMD_EXT(aclnnAscendQuant, kept.expand_as(x), scale, nullptr, false, mode.c_str(), type, out);
+  }
+  return out;
+}
 Tensor missing(const Tensor& x) {
   EXEC_NPU_CMD_EXT(aclnnNobodyHasThis, x);
   return x;
@@ -351,6 +373,7 @@ TORCH_LIBRARY(contract, m) {
   m.def("cat(Tensor[] tensors, int dim) -> Tensor", &cat);
   m.def("sum(Tensor x, int[] dims, ScalarType type) -> Tensor", &sum);
   m.def("clamp(Tensor x, Scalar? low, Scalar? high) -> Tensor", &clamp);
+  m.def("quantized(Tensor x, Tensor scale, int way) -> Tensor", &quantized);
   m.def("missing(Tensor x) -> Tensor", &missing);
   m.def("scaled(Tensor x, float scale) -> Tensor", &scaled);
 }

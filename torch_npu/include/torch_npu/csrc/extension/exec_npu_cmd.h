@@ -6,6 +6,7 @@
 //   lists of int64_t, optional of them    aclIntArray*                               strings                       const char*
 //   lists of double or float              aclFloatArray*                             at::TensorList                aclTensorList*
 //   std::array<bool, N>, lists of bool    aclBoolArray*                              lists of at::Scalar           aclScalarList*
+//   pointers, char* among them            themselves
 //
 // The function is looked up by name once: packages of custom operators first (docs/extensions.md has the order). Its signature is not known
 // here: a number must have the parameter's own type, as in `static_cast<float>(eps)`; nothing can check it.
@@ -20,13 +21,16 @@
 #include <c10/core/Scalar.h>
 #include <c10/core/SymIntArrayRef.h>
 #include <c10/util/OptionalArrayRef.h>
+#include <c10/util/SmallVector.h>
 
 #include <array>
 #include <optional>
+#include <ranges>
 #include <string>
 #include <tuple>
 #include <type_traits>
 #include <utility>
+#include <vector>
 
 #include "torch_npu/csrc/core/npu/NPUGuard.h"
 
@@ -122,6 +126,32 @@ inline Plain<aclDataType> convert(at::ScalarType type) { return {dtype_of(type)}
 inline Plain<aclDataType> convert(aclDataType type) { return {type}; }
 inline Plain<int64_t> convert(const c10::SymInt& value) { return {value.guard_int(__FILE__, __LINE__)}; }
 inline Text convert(std::string_view text) { return {std::string(text)}; }
+// What is a pointer already goes as it is: a text that outlives the call, a handle that the caller owns.
+template <class T>
+  requires std::is_pointer_v<T>
+Plain<T> convert(const T& pointer) {
+  return {pointer};
+}
+template <size_t N>
+Plain<const char*> convert(const char (&text)[N]) {
+  return {text};
+}
+// std::vector, std::array, an array of C.
+template <class T>
+inline constexpr bool is_listed = std::is_same_v<T, int64_t> || std::is_same_v<T, c10::SymInt> ||
+                                  std::is_same_v<T, double> || std::is_same_v<T, float> || std::is_same_v<T, bool> ||
+                                  std::is_same_v<T, at::Tensor> || std::is_same_v<T, at::Scalar>;
+template <std::ranges::contiguous_range L>
+  requires is_listed<std::ranges::range_value_t<const L>>
+auto convert(const L& values) {
+  return convert(
+      at::ArrayRef<std::ranges::range_value_t<const L>>(std::ranges::data(values), std::ranges::size(values)));
+}
+inline Handle<aclBoolArray> convert(const std::vector<bool>& values) {
+  const c10::SmallVector<bool, 8> copied(values.begin(), values.end());
+  return convert(at::ArrayRef<bool>(copied));
+}
+inline Plain<std::nullptr_t> convert(std::nullptr_t) { return {nullptr}; }
 template <class T>
   requires std::is_arithmetic_v<T>
 Plain<T> convert(T value) {
