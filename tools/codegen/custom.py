@@ -30,6 +30,14 @@ from npu_schema import Argument  # noqa: E402
 KEYS = {"func", "op_api", "acl_op", "gen_opapi", "exposed", "internal_format_opapi", "impl_ns"}
 # What a schema's argument may not be where the function takes it as it is: there is no value for "not given".
 UNGIVEN = {"int?", "float?", "bool?", "str?", "ScalarType?", "Generator?", "Tensor[]?"}
+# Words that cannot be a parameter's name in the C++ that is generated.
+RESERVED = frozenset(
+    "alignas alignof and asm auto bitand bitor bool break case catch char class compl concept const constexpr continue "
+    "co_await co_return co_yield decltype default delete do double else enum explicit export extern false float for "
+    "friend goto if inline int long mutable namespace new noexcept not nullptr operator or private protected public "
+    "register requires return short signed sizeof static struct switch template this throw true try typedef typeid "
+    "typename union unsigned using virtual void volatile while xor".split()
+)
 HELPERS = ("broadcast", "sizes_of", "with_size", "without_last", "halved", "reduced")
 NUMBERS = {"int64_t", "int32_t", "int16_t", "int8_t", "uint64_t", "uint32_t", "bool", "float", "double", "int"}
 
@@ -80,11 +88,18 @@ class Custom:
             raise wrong(f"unknown keys {', '.join(map(str, unknown))}")
         schema = entry.schema("func")
         try:  # PyTorch reads it where the operator is registered, which ends the process of what it does not take
-            torch._C.parse_schema(f"{self.library}::{schema.text}")
+            read = torch._C.parse_schema(f"{self.library}::{schema.text}")
         except IndexError:
             raise wrong(f"{schema.full}: a default value is beyond the numbers of its type") from None
         except (RuntimeError, UnicodeDecodeError) as error:
             raise wrong(f"{schema.full}: PyTorch does not read the schema: {str(error).strip()}") from None
+        for a in read.arguments:
+            if a.name in RESERVED:
+                raise wrong(
+                    f"{schema.full}: the argument {a.name} has the name of a word of C++, which is what it becomes"
+                )
+            if str(a.type) == "int" and isinstance(a.default_value, float):
+                raise wrong(f"{schema.full}: the default value of {a.name}, {a.default_value}, is no int")
         rules = data.get("gen_opapi")
         if not isinstance(rules, dict) or "exec" not in rules:
             raise wrong(f"{schema.full}: `gen_opapi:` with `out:` and `exec: aclnnX` is needed: it says what to call")
