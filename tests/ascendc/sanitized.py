@@ -1,0 +1,39 @@
+"""Kernels and the threads that run them under a sanitizer:  python -m tests.ascendc.sanitized asan|tsan
+
+`make sanitize` builds build/<preset> before. Libraries, kernels' own code and the programs that launch them are
+instrumented; what is found ends up in build/<preset>/found.* and makes this fail.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+from tests.hccl.ranks import ROOT
+from tests.hccl.sanitized import environment
+
+# Blocks that wait, meet, poll, fail and divide; threads, streams, devices, captures; launches of each form.
+FILES = ("blocks", "threads", "flags", "launches", "order", "global_order", "default_arguments")
+SLOW = "signal or handler"  # programs whose handlers of signals the sanitizer's runtime has first
+
+
+def main(preset: str) -> None:
+    folder = ROOT / "build" / preset
+    for old in folder.glob("found.*"):
+        old.unlink()
+    flag = {"asan": "address,undefined", "tsan": "thread"}[preset]
+    # The compiler itself runs without.
+    own = {"ANYCEND_CXX": f"env -u LD_PRELOAD g++ -fsanitize={flag} -fno-omit-frame-pointer -g1"}
+    files = [str(ROOT / "tests" / "ascendc" / f"test_{name}.py") for name in FILES]
+    command = ["setarch", "-R", sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-k", f"not ({SLOW})"]
+    done = subprocess.run([*command, *files], env={**os.environ, **environment(preset), **own}, cwd=ROOT, check=False)
+    if found := sorted(f.read_text() for f in folder.glob("found.*")):
+        sys.exit("\n".join(found))
+    if done.returncode:
+        sys.exit(done.returncode)
+    print(f"{preset}: nothing found")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])
