@@ -108,7 +108,8 @@ test-native: build
 sanitize: $(VENV)/ready
 	export PATH="$(abspath $(BIN)):$$PATH"; for preset in asan tsan; do \
 	  cmake --preset $$preset && cmake --build build/$$preset -j $(JOBS) && \
-	  ctest --test-dir build/$$preset --output-on-failure && python -m tests.hccl.sanitized $$preset || exit 1; done
+	  ctest --test-dir build/$$preset --output-on-failure && python -m tests.hccl.sanitized $$preset && \
+	  python -m tests.ascendc.sanitized $$preset || exit 1; done
 
 # The kernels under AddressSanitizer: phase one of every aclnn operator with handles and values at random, then both phases.
 # torch's own libraries are as they are, so the sanitizer is preloaded.
