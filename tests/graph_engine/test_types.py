@@ -46,10 +46,15 @@ def reduction(kind: str, function, x: np.ndarray = CUBE, axes: tuple = (0, 2), k
     return case(kind, {"x": x}, function(t(x)), {"keep_dims": keep}, {"axes": list(axes)})
 
 
-def dynamic_quant(x: torch.Tensor, gamma: torch.Tensor) -> list[torch.Tensor]:
-    y = F.rms_norm(x.float(), (x.shape[-1],), gamma.float(), 1e-6)
+def dynamic_quant(x: torch.Tensor, smooth: float | torch.Tensor = 1.0) -> list[torch.Tensor]:
+    y = x.float() * smooth
     scale = y.abs().amax(-1) / 127
-    return [(y / scale[..., None]).round().to(torch.int8), torch.empty(0, dtype=torch.int8), x, scale, torch.empty(0)]
+    return [(y / scale[..., None]).round().to(torch.int8), scale]
+
+
+def normed_quant(x: torch.Tensor, gamma: torch.Tensor) -> list[torch.Tensor]:
+    y, scale = dynamic_quant(F.rms_norm(x.float(), (x.shape[-1],), gamma.float(), 1e-6))
+    return [y, torch.empty(0, dtype=torch.int8), x, scale, torch.empty(0)]
 
 
 def cached(rows: np.ndarray) -> torch.Tensor:
@@ -168,9 +173,11 @@ CASES = [
     case("TransposeBatchMatMul", {"x1": CUBE, "x2": CUBE.transpose(0, 2, 1).copy()}, (t(CUBE) @ t(CUBE).mT).transpose(0, 1)),
     case("TransposeBatchMatMul", {"x1": CUBE, "x2": CUBE}, torch.bmm(t(CUBE).mT, t(CUBE)).transpose(0, 1),
          {"perm_x1": [0, 2, 1], "perm_x2": [0, 1, 2], "perm_y": [1, 0, 2]}),
-    case("AddRmsNormDynamicQuant", {"x1": HALVES, "x2": HALVES, "gamma": HALVES[0, 0]}, dynamic_quant(2 * t(HALVES), t(HALVES[0, 0]))),
+    case("AddRmsNormDynamicQuant", {"x1": HALVES, "x2": HALVES, "gamma": HALVES[0, 0]}, normed_quant(2 * t(HALVES), t(HALVES[0, 0]))),
     case("AddRmsNormDynamicQuant", {"x1": HALVES, "x2": HALVES, "gamma": HALVES[0, 0], "smooth_scale1": HALVES[1, 0]},
          [torch.empty(0, dtype=torch.int8)], {"output_mask": [False, True]}),
+    case("DynamicQuant", {"x": HALVES}, dynamic_quant(t(HALVES))),
+    case("DynamicQuant", {"x": HALVES, "smooth_scales": HALVES[1, 0]}, dynamic_quant(t(HALVES), smooth=t(HALVES[1, 0]))),
     case("ScatterPaKvCache", {"key": PAGE, "key_cache": CACHE, "slot_mapping": np.array([5, 0], np.int32), "value": -PAGE, "value_cache": CACHE},
          [cached(PAGE), cached(-PAGE)]),
 ]  # fmt: skip

@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch.nn import functional as nn
 
-from tests.opapi.cases import check_row, rand
+from tests.opapi.cases import check_row, rand, refused
 
 A, B = rand(4, 6), rand(4, 6, seed=1)
 LINE, MASK = rand(5), rand(4, 6, seed=2) > 0
@@ -67,6 +67,14 @@ ROWS = {
 def test_row(npu, name):
     inputs, result = ROWS[name]
     check_row(npu, "aclnn" + name, inputs, result if isinstance(result, tuple) else (result,))
+
+
+def test_what_fills_is_one_number(npu):
+    """Without dimensions, or with one of 1, as CANN's page has it."""
+    got = npu.call("aclnnInplaceFillTensor", selfRef=A, value=torch.tensor([7.0]))
+    assert torch.equal(got["selfRef"], torch.full((4, 6), 7.0))
+    for value in (torch.ones(2), torch.ones(1, 1), torch.ones(0)):
+        refused(npu, "aclnnInplaceFillTensor", {"value": value}, {"selfRef": A}, "value")
 
 
 def test_index_copy_writes_beside_what_it_reads(npu):

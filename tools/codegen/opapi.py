@@ -23,6 +23,7 @@ import abi  # noqa: E402
 import command  # noqa: E402
 import opapi_types  # noqa: E402
 import tables  # noqa: E402
+from opapi_params import SEEN, kind_of  # noqa: E402
 from opapi_script import Script, functions, statements, words_of  # noqa: E402
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -30,7 +31,7 @@ TABLE = ROOT / "ops" / "aclnn.yaml"
 LONGEST = 200  # characters of an expression
 SHARDS = 8  # an operator's shard depends on its name alone
 KEYS = {"run", "fast", "check", "shapes", "pairs", "cost", "nullable", "needed", "structs", "header", "reads", "kept"}
-KEYS |= {"group", "prepare", "workspace", "steps"}  # of a script
+KEYS |= {"graphs", "group", "prepare", "workspace", "steps"}  # all but the first of a script
 CHECKS = {"broadcast", "same_shape", "floating_result", "same_lists", "quantized"}
 CHECKS |= {"lstm_cell", "lstm_cell_backward", "lstm", "gru"}
 RULES = {"elements": "kElements", "matmul": "kMatmul", "convolution": "kConvolution", "serial": "kSerial"}
@@ -58,6 +59,7 @@ class Row(NamedTuple):
         "all"  # or "some", or the parameters of which an index, a mask or a length says what is read
     )
     kept: dict[str, str] = {}  # inout parameters that are only read -> where this holds, over the numbers
+    graphs: bool = False  # its GetMaxWorkspaceSize is there, too
 
 
 def fail(name: str, text: str) -> None:
@@ -114,6 +116,7 @@ def rows() -> list[Row]:
                     "pairs" in row,
                     tuple(row["reads"]) if isinstance(row.get("reads"), list) else row.get("reads", "all"),
                     row.get("kept", {}),
+                    row.get("graphs", False),
                 )
             )
     return out
@@ -121,42 +124,6 @@ def rows() -> list[Row]:
 
 def shard_of(name: str) -> int:
     return int.from_bytes(hashlib.sha256(name.encode()).digest()[:4], "big") % SHARDS
-
-
-# How a parameter of each C type is seen in an expression, given its index in the executor.
-SEEN = {
-    ("aclTensor", False): "const at::Tensor& {n} = frame.tensor({i});",
-    ("aclTensor", True): "const std::optional<at::Tensor> {n} = frame.optional({i});",
-    ("aclScalar", False): "const at::Scalar {n} = frame.scalar({i});",
-    ("aclScalar", True): "const std::optional<at::Scalar> {n} = frame.optional_scalar({i});",
-}
-for kind, call in {
-    "aclTensorList": "at::TensorList|tensors",
-    "aclScalarList": "at::ArrayRef<at::Scalar>|scalars",
-}.items():
-    view, getter = call.split("|")
-    for way in (False, True):
-        SEEN[kind, way] = f"auto {{n}}_ = frame.{getter}({{i}}); const {view} {{n}}({{n}}_);"
-for kind, call in {
-    "aclIntArray": "at::IntArrayRef {n} = frame.ints",
-    "aclFloatArray": "at::ArrayRef<float> {n} = frame.floats",
-    "aclBoolArray": "at::ArrayRef<bool> {n} = frame.bools",
-    "char": "std::string_view {n} = frame.string",
-    "aclDataType": "at::ScalarType {n} = to_dtype(frame.integer",
-    "bool": "bool {n} = frame.integer",
-    "double": "double {n} = frame.real",
-    "float": "double {n} = frame.real",
-    **dict.fromkeys(
-        ("int64_t", "int32_t", "int8_t", "int16_t", "int", "uint64_t", "uint32_t", "uint8_t", "size_t"),
-        "int64_t {n} = frame.integer",
-    ),
-}.items():
-    for way in (False, True):
-        SEEN[kind, way] = f"const {call}({{i}})" + (");" if "to_dtype" in call else ";")
-
-
-def kind_of(param: abi.Param) -> str:
-    return re.sub(r"\bconst\b|\*|\s", "", param.type)
 
 
 def headers(run: str, name: str) -> list[str]:
@@ -301,6 +268,13 @@ def generate(row: Row, params: list[abi.Param]) -> str:
         f"  return {launch};",
         "}",
     ]
+    if row.graphs:
+        given = "".join(f"{p.name}, " for p in params)
+        lines += [
+            f"OPAPI aclnnStatus {name}GetMaxWorkspaceSize({args}uint64_t* workspaceSize, aclOpExecutor** executor) {{",
+            f"  return {name}GetWorkspaceSize({given}workspaceSize, executor);",
+            "}",
+        ]
     return "\n".join(lines) + "\n"
 
 
