@@ -169,7 +169,7 @@ def test_a_packages_function_of_a_built_ins_name_counts(tmp_path, monkeypatch):
         (("Tensor x)", "Tensor x, float most=1e400)"), "ops.yaml:2: f: a default value is beyond the numbers of its"),
         (("Tensor x)", "Tensor x, int most=true)"), "ops.yaml:2: f: PyTorch does not read the schema: "),
         (("Tensor x)", "Tensor x, int most=1.5)"), "ops.yaml:2: f: the default value of most, 1.5, is no int$"),
-        (("Tensor x)", "Tensor x, int class)"), "ops.yaml:2: f: the argument class has the name of a word of C"),
+        (("Tensor x)", "Tensor x, int auto)"), "ops.yaml:2: f: the argument auto has the name of a word of C"),
         (("f(", "f\u043e("), "ops.yaml:2: f\u043e: PyTorch does not read the schema: "),
         (("Tensor x)", "Tensor x, int? n=None)"), "n is a int[?]: aclnnAbs cannot be given nothing"),
         (("-> Tensor", "-> (Tensor, Tensor)"), "2 results that are not arguments, but 1 are .* in gen_opapi: out$"),
