@@ -1,4 +1,5 @@
-"""docs/ascendc.md, run as it stands: the source, the command, the program on npu tensors, the errors that it shows."""
+"""docs/ascendc.md, run as it stands: the source, the command, the program on npu tensors; the errors that it and
+docs/kernel_check.md show."""
 
 from __future__ import annotations
 
@@ -16,12 +17,15 @@ from tests import forked
 from tests.ascendc.kit import BISHENG, SCRATCH, bisheng
 
 ROOT = Path(__file__).resolve().parents[2]
-BLOCKS = re.findall(r"```(\w*)\n(.*?)```", (ROOT / "docs" / "ascendc.md").read_text(), re.DOTALL)
+BLOCKS, CHECKED = (
+    re.findall(r"```(\w*)\n(.*?)```", (ROOT / "docs" / page).read_text(), re.DOTALL)
+    for page in ("ascendc.md", "kernel_check.md")
+)
 CPP, SHELL, PYTHON = (next(text for kind, text in BLOCKS if kind == wanted) for wanted in ("cpp", "sh", "python"))
 HEADERS, OPERATOR = [text for kind, text in BLOCKS if kind == "cpp"][1:3]
 ONE_FILE = [text for kind, text in BLOCKS if kind == "sh"][1]
 FAILED = "add failed on device 0: "
-BOUNDS, ORDER = (" ".join(text.split()) for kind, text in BLOCKS if kind == "" and text.startswith(FAILED))
+BOUNDS, ORDER = (" ".join(text.split()) for kind, text in BLOCKS + CHECKED if kind == "" and text.startswith(FAILED))
 QUEUED = ("in_x.EnQue(a)", "in_y.EnQue(b)", "a = in_x.DeQue<float>()", "b = in_y.DeQue<float>()")
 
 

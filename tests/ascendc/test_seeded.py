@@ -1,6 +1,6 @@
 """Bugs that kernels have, each found by ANYCEND_CHECK=kernel, and the same kernel without it: right, and no complaint.
 
-The table is docs/ascendc.md's, too: what is found, by number of kernels/seeded.asc. Compiled with
+The table is docs/kernel_check.md's, too: what is found, by number of kernels/seeded.asc. Compiled with
 --cce-auto-sync=off, so that nothing is inserted between the units of a core, nor between vector instructions.
 """
 
@@ -20,7 +20,7 @@ IN, OUT, BUFFER = (
     for kind, name in (("TQue<VECIN>", "in"), ("TQue<VECOUT>", "out"), ("TBuf<VECCALC>", "buffer"))
 )
 UNIFIED = "bytes {} to {} of the unified buffer"
-# Of each bug the row of the table in docs/ascendc.md, and what the error says behind the place of its line.
+# Of each bug the row of the table in docs/kernel_check.md, and what the error says behind the place of its line.
 BUGS = {
     1: ("global memory read past its end", "DataCopy: 256 bytes from "),
     2: ("global memory written past its end", "DataCopyPad: 256 bytes from "),
@@ -125,7 +125,7 @@ def test_a_seeded_bug_is_found_and_its_twin_is_right(said, bug):
 
 def test_the_page_has_the_table(said):
     """With its second column: what is found without the checker, too. The first two bugs would touch others' memory."""
-    page = (ROOT / "docs" / "ascendc.md").read_text()
+    page = (ROOT / "docs" / "kernel_check.md").read_text()
     bugs = sorted(set(BUGS) - {1, 2})
     without = answers(run(PROGRAM.format(library=said[0, 0], bugs=bugs), ANYCEND_CHECK="").stdout)
     for bug, (what, text) in BUGS.items():
