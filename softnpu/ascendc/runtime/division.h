@@ -1,4 +1,4 @@
-// Whole numbers divided by 0 in kernels: the chips go on, an x86 processor ends the process.
+// Integers divided by 0 in kernels: the chips go on, an x86 processor ends the process.
 #pragma once
 
 namespace softnpu::ascendc {

@@ -1,4 +1,4 @@
-// The kernel sanitizer (ANYCEND_CHECK=kernel): the units of a core (scalar, vector or matrix, and those that copy) run beside each other, and
+// The kernel checker (ANYCEND_CHECK=kernel): the units of a core (scalar, vector or matrix, and those that copy) run beside each other, and
 // only flags, queues and barriers order them. Instructions here take effect in program order; this keeps for each 32 bytes of the
 // core's memories who used it last, and whether it holds anything, and refuses what the units' order does not promise. What it is not:
 // bounds (op.h). It costs nothing but a branch when the kernel checker is off. Between the scalar unit and the vector unit or copies, and between
