@@ -23,11 +23,16 @@ def main(preset: str) -> None:
     for old in folder.glob("found.*"):
         old.unlink()
     flag = {"asan": "address,undefined", "tsan": "thread"}[preset]
+    own = environment(preset)
+    # Two kernels' own memory: one waits for words that are copied or that the host reads, of one several blocks write
+    # the same. And glibc gives a thread's memory back where its destructors were before, which is not seen to be in order.
+    with (folder / "ucx.supp").open("a") as quiet:
+        quiet.write("race:^polls$\nrace:^ordered$\nrace:_dl_deallocate_tls\n")
     # The compiler itself runs without.
-    own = {"ANYCEND_CXX": f"env -u LD_PRELOAD g++ -fsanitize={flag} -fno-omit-frame-pointer -g1"}
+    own |= {"ANYCEND_CXX": f"env -u LD_PRELOAD g++ -fsanitize={flag} -fno-omit-frame-pointer -g1"}
     files = [str(ROOT / "tests" / "ascendc" / f"test_{name}.py") for name in FILES]
     command = ["setarch", "-R", sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-k", f"not ({SLOW})"]
-    done = subprocess.run([*command, *files], env={**os.environ, **environment(preset), **own}, cwd=ROOT, check=False)
+    done = subprocess.run([*command, *files], env={**os.environ, **own}, cwd=ROOT, check=False)
     if found := sorted(f.read_text() for f in folder.glob("found.*")):
         sys.exit("\n".join(found))
     if done.returncode:

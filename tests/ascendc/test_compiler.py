@@ -381,5 +381,6 @@ def test_the_library_of_the_runtime_shows_only_its_own_functions():
             "Array",
             "GiveWay",
             "Message",
+            "Recent",
         )
     }

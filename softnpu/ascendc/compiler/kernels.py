@@ -39,6 +39,7 @@ _CONSTEXPR = re.compile(r"\bconstexpr\b")
 _GLOBAL = re.compile(r"\b__global__\b")
 _TOKEN = re.compile(r"\s*([A-Za-z_]\w*|[^\s\w])")
 _CATCH = re.compile(r"\s*\bcatch\s*\(")
+_BY_CORE = re.compile(r"\bif\s+(constexpr)\s*\(\s*(?:(?:::\s*)?AscendC\s*::\s*|::\s*)?g_coreType\b")
 _LINKED = re.compile(r'\bextern\s+("C")')
 # What g++ knows as functions of C though no header declares them.
 _BUILT_IN = frozenset("isfinite isinf isnan isnormal isunordered signbit".split())
@@ -311,6 +312,8 @@ def launched(unit: Unit, named: list[Kernel], auto_sync: bool) -> None:
         if not kernel.linked:
             continue
         unit.generate(kernel.end, kernel.definition())
+    for asked in _BY_CORE.finditer(unit.code):  # one compilation is for both kinds of cores
+        unit.replace(*asked.span(1), "")
     for start, end in (span for kernel in named for span in kernel.defaults):
         unit.replace(start, start, "::AscendC::detail::at_launch([] { return (")
         unit.replace(end, end, "); })")

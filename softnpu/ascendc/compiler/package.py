@@ -245,7 +245,8 @@ class Build:
         built = self.each(self.operator, operators)
         made = self.without_failures(built, "operators")
         if not made:
-            raise BuildError("there is no operator that can be built")
+            why = "" if operators else ": no source of op_host has OP_ADD(<class>), which registers one"
+            raise BuildError(f"there is no operator that can be built{why}")
         out = self.stage
         for folder in ("op_api/lib", "op_api/include", "bin"):
             (out / folder).mkdir(parents=True, exist_ok=True)

@@ -1,5 +1,8 @@
 // Exports for the aclnn functions of packages (host/package.h): what lies in an array of CANN's, which its C API does not tell, and the
 // message of a call that is refused.
+#include <string>
+
+#include "acl/acl.h"
 #include "softnpu/ascendc/include/ascendc/runtime.h"
 #include "softnpu/nnopbase/handles.h"
 #include "softnpu/runtime/enqueue.h"
@@ -24,3 +27,10 @@ EXPORT int softnpuAscendcArray(const void* array, int kind, const void** values,
 }
 
 EXPORT void softnpuAscendcMessage(const char* text) { softnpu::set_error_message(text); }
+EXPORT const char* softnpuAscendcRecent() {
+  thread_local std::string text;
+  const char* const recent = aclGetRecentErrMsg();
+  text = recent ? recent : "";
+  softnpu::set_error_message(text.c_str());
+  return text.c_str();
+}

@@ -4,7 +4,6 @@
 
 #include <cstdio>
 #include <exception>
-#include <memory>
 #include <stdexcept>
 #include <string>
 #include <tuple>
@@ -39,7 +38,33 @@ inline bool asked(const char* name, int type, bool auto_sync = true) {
 }
 
 // What a launch's default arguments were when it was made, by the expression (a lambda's type) that gives each.
-using Defaults = std::vector<std::pair<const void*, std::shared_ptr<void>>>;
+class Defaults {
+ public:
+  Defaults() = default;
+  Defaults(Defaults&& other) noexcept : known_(std::exchange(other.known_, {})) {}
+  Defaults& operator=(Defaults&&) = delete;
+  ~Defaults() {
+    for (const Known& k : known_) k.drop(k.value);
+  }
+  void* find(const void* key) const {
+    for (const Known& k : known_)
+      if (k.key == key) return k.value;
+    return nullptr;
+  }
+  template <class T>
+  void keep(const void* key, const T& value) {
+    known_.push_back({key, nullptr, [](void* kept) { delete static_cast<T*>(kept); }});
+    known_.back().value = new T(value);
+  }
+
+ private:
+  struct Known {
+    const void* key;
+    void* value;
+    void (*drop)(void*);
+  };
+  std::vector<Known> known_;
+};
 
 // `bisheng` has each default argument of a kernel that is no literal be a call of this. A launch evaluates it as it asks the kernel, and
 // cores, which call the kernel later and more than once, find the value.
@@ -50,10 +75,9 @@ auto at_launch(F expression) {
   const softnpuAscendcThread& thread = *softnpuAscendcThisThread();
   auto* const defaults = static_cast<Defaults*>(thread.defaults);
   if (defaults == nullptr) return expression();
-  for (const auto& [known, value] : *defaults)
-    if (known == &key) return *static_cast<Value*>(value.get());
+  if (void* const known = defaults->find(&key)) return *static_cast<Value*>(known);
   Value value = expression();
-  if (thread.asked != nullptr) defaults->emplace_back(&key, std::make_shared<Value>(value));
+  if (thread.asked != nullptr) defaults->keep(&key, value);
   return value;
 }
 
@@ -185,8 +209,8 @@ struct Launchable {
     const int type = asked.type < 0 ? launch.type : asked.type;
     if (const uint32_t code = detail::launch(std::move(defaults), asked.name, type, launch.blocks.value, launch.stream,
                                              kernel, arguments...))
-      throw std::runtime_error(std::string(asked.name) + "<<<>>> was refused with " + std::to_string(code) +
-                               ": aclGetRecentErrMsg says why");
+      throw std::runtime_error(std::string(asked.name) + "<<<>>> was refused with " + std::to_string(code) + ": " +
+                               softnpuAscendcRecent());
   }
 };
 

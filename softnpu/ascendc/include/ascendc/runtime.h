@@ -96,6 +96,8 @@ const softnpuAscendcChip* softnpuAscendcGetChip(void);
 int softnpuAscendcArray(const void* array, int kind, const void** values, uint64_t* size);
 // The sentence that aclGetRecentErrMsg gives next.
 void softnpuAscendcMessage(const char* text);
+// That sentence, which stays there; of this thread, until it asks again.
+const char* softnpuAscendcRecent(void);
 
 #ifdef __cplusplus
 }

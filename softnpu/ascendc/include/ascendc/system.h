@@ -24,20 +24,36 @@
 #endif
 #include "assert.h"
 
+namespace AscendC::detail {
+
+// As printf takes it: C++ makes no double of half and bfloat16_t by itself.
+template <class T>
+inline constexpr bool is_printed_as_double = std::is_same_v<T, half> || std::is_same_v<T, bfloat16_t>;
+template <class T>
+auto printed(T value) {
+  if constexpr (is_printed_as_double<T>)
+    return static_cast<double>(static_cast<float>(value));
+  else
+    return value;
+}
+
+}  // namespace AscendC::detail
+
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wformat-security"
+#pragma GCC diagnostic ignored "-Wformat-nonliteral"
+template <class... A>
+  requires(AscendC::detail::is_printed_as_double<A> || ...)
+int printf(const char* text, A... given) {
+  return ::printf(text, AscendC::detail::printed(given)...);
+}
+#pragma GCC diagnostic pop
+
 namespace AscendC {
 
 using ::printf;
 
 namespace detail {
-
-// As printf takes it: C++ makes no double of half and bfloat16_t by itself.
-template <class T>
-auto printed(T value) {
-  if constexpr (std::is_same_v<T, half> || std::is_same_v<T, bfloat16_t>)
-    return static_cast<double>(static_cast<float>(value));
-  else
-    return value;
-}
 
 // assert(...) and ascendc_assert(...): in a kernel the block's error, on the host's side what the C library does.
 [[noreturn]] inline void assert_failed(Site at, const char* function, const char* condition,

@@ -1,0 +1,33 @@
+// Words of the chip's own compiler that kernels use beside the API: which core this is, the clock, the end. Called by kernels.
+// What it is not: its vector and cube instructions. Flags and barriers in its words are in sync.h, atomics in atomic.h.
+#pragma once
+
+#include "ascendc/sync.h"
+#include "ascendc/system.h"
+
+// The block, and the vector core of the block: GetBlockIdx() of a vector core is get_block_idx() * get_subblockdim() + get_subblockid().
+inline int64_t get_block_idx(ASCENDC_AT) { return AscendC::detail::core(at, "get_block_idx").group; }
+inline int64_t get_block_num(ASCENDC_AT) { return AscendC::detail::core(at, "get_block_num").groups; }
+inline int64_t get_subblockid(ASCENDC_AT) { return AscendC::detail::core(at, "get_subblockid").sub; }
+inline int64_t get_subblockdim(ASCENDC_AT) { return AscendC::detail::core(at, "get_subblockdim").ratio; }
+inline int64_t get_sys_cnt() { return AscendC::GetSystemCycle(); }
+inline void trap(ASCENDC_AT) { AscendC::Trap(at); }
+// As DataCacheCleanAndInvalid: there is no cache of the core's own.
+template <class... A>
+void dcci(const volatile void*, A...) {}
+
+// The kind of core, asked as `if (g_coreType == AscendC::AIV)`. One compilation serves both kinds, so bisheng makes `if` of `if constexpr`.
+namespace AscendC {
+enum CoreType : int { MIX = 0, AIC = 1, AIV = 2 };
+namespace detail {
+struct CurrentCore {
+  friend bool operator==(CurrentCore, CoreType type) {
+    return type != MIX && on_cube_core("g_coreType") == (type == AIC);
+  }
+};
+}  // namespace detail
+}  // namespace AscendC
+inline constexpr AscendC::detail::CurrentCore g_coreType;
+namespace AscendC {
+using ::g_coreType;
+}
