@@ -159,8 +159,8 @@ def test_a_packages_function_of_a_built_ins_name_counts(tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     ("change", "error"),
     [
-        (("size: x", "size: z"), r"ops.yaml:2: size: 'z' is neither an argument, a list such as \[x.size\(0\), 4\]"),
-        (("dtype: x", "dtype: float"), r"ops.yaml:2: dtype: 'float' is neither an argument nor a type"),
+        (("size: x", "size: z"), r"ops.yaml:2: f: out: size: 'z' is neither an argument, a list such as \[x"),
+        (("dtype: x", "dtype: float"), r"ops.yaml:2: f: out: dtype: 'float' is neither an argument nor a type"),
         (("aclnnAbs", "aclnnAbs, x"), r"aclnnAbs of CANN takes 2 values, aclTensor\*, aclTensor\*; the row gives x;"),
         (("aclnnAbs", "aclnnAbs, y, out"), "ops.yaml:2: f: exec: y is neither an argument nor a result: x, out$"),
         (("aclnnAbs", "abs"), "'abs' is no function such as aclnnAdd"),
@@ -176,7 +176,7 @@ def test_a_packages_function_of_a_built_ins_name_counts(tmp_path, monkeypatch):
         (("      exec", "      more: {size: x, dtype: x}\n      exec"), "1 results that .* but 2 are .*: out, more$"),
         (("      exec", "      new_params: all\n      exec"), "ops.yaml:2: f: gen_opapi: new_params: what is not `ex"),
         (("      exec", "      exce: aclnnAbs\n      exec"), "gen_opapi: exce: .* `dtype:`, not by 'aclnnAbs'"),
-        (("dtype: x", "dytpe: x"), "ops.yaml:2: a result is described by `size:` and `dtype:`, not by {'"),
+        (("dtype: x", "dytpe: x"), "ops.yaml:2: f: out: a result is described by `size:` and `dtype:`, not by {'"),
         (("-> Tensor", "-> int"), "results must be tensors"),
         (("custom:", "official:"), "section `official` is not for users' operators"),
         (("gen_opapi", "gen_opapy"), "unknown keys gen_opapy"),

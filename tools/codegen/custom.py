@@ -120,7 +120,9 @@ class Custom:
             described = f"{len(given)} are described in gen_opapi: {', '.join(map(str, given)) or 'none'}"
             raise wrong(f"{schema.full}: {len(made)} results that are not arguments, but {described}")
         names = {a.name: a for a in schema.arguments}
-        results = {key: self.result(rule, names, wrong) for key, rule in given.items()}
+        results = {}
+        for key, rule in given.items():
+            results[key] = self.result(rule, names, lambda text, key=key: wrong(f"{schema.full}: {key}: {text}"))
         outputs = {str(given[key].get("name", key)): result for key, result in results.items()}
         row = Row(entry.line, schema, {"call": ""}, outputs, self.table)
         row.data["exec"] = rules["exec"]

@@ -7,6 +7,7 @@
 #include <array>
 #include <atomic>
 #include <bit>
+#include <cstdlib>
 
 #include "csrc/cann/aclnn.h"
 #include "csrc/cann/api.h"
@@ -303,8 +304,11 @@ AclnnSymbols::AclnnSymbols(const char* name)
       phase_two_(reinterpret_cast<PhaseTwo>(cann::find_opapi(name))) {}
 
 void AclnnSymbols::missing() const {
-  TORCH_CHECK_NOT_IMPLEMENTED(false, "npu: ", name_, " was not found in ", cann::opapi_description(),
-                              ": the installed CANN lacks this operator");
+  const char* const packages = std::getenv("ASCEND_CUSTOM_OPP_PATH");
+  TORCH_CHECK_NOT_IMPLEMENTED(
+      false, "npu: ", name_, " was not found in ", cann::opapi_description(),
+      ": the installed CANN lacks this operator",
+      packages && *packages ? "" : "; ASCEND_CUSTOM_OPP_PATH, which names packages of your own, is not set");
 }
 
 void AclnnSymbols::launch(aclnnStatus status, const uint64_t& workspace_size, aclOpExecutor* const& executor) const {
