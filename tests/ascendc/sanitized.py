@@ -24,8 +24,8 @@ def main(preset: str) -> None:
         old.unlink()
     flag = {"asan": "address,undefined", "tsan": "thread"}[preset]
     own = environment(preset)
-    # Two kernels' own memory: one waits for words that are copied or that the host reads, of one several blocks write
-    # the same. And glibc gives a thread's memory back where its destructors were before, which is not seen to be in order.
+    # Two kernels' own memory: one waits for words that are copied or that the host reads, of the other several blocks
+    # write the same. And glibc frees what a thread had behind its destructors, which is not seen to be ordered.
     with (folder / "ucx.supp").open("a") as quiet:
         quiet.write("race:^polls$\nrace:^ordered$\nrace:_dl_deallocate_tls\n")
     # The compiler itself runs without.

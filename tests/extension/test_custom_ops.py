@@ -47,6 +47,18 @@ def test_a_formula_of_pytorchs_operators(ops):
     assert x.grad.tolist() == [[4.0]] * 3 and y.grad.tolist() == [[6.0] * 4]
 
 
+def test_an_out_variant_fits_what_its_caller_brings(ops):
+    x, y, out = torch.ones(2, 3, device="npu"), torch.ones(3, device="npu"), torch.empty(0, device="npu")
+    assert ops.scaled_sum(x, y, alpha=2, out=out) is out and torch.equal(out.cpu(), torch.full((2, 3), 3.0))
+    with pytest.raises(RuntimeError, match="Expected out tensor to have dtype float, but got Half instead"):
+        ops.scaled_sum(x, y, out=out.half())
+    with pytest.warns(UserWarning, match="was resized"):
+        ops.scaled_sum(x, y, out=torch.ones(4, device="npu"))
+    assert ops.scaled_sum(x.to("meta"), y.to("meta"), out=torch.empty(0, device="meta")).shape == (2, 3)
+    with pytest.raises(RuntimeError, match="out=... arguments don't support automatic differentiation"):
+        ops.scaled_sum(x.requires_grad_(), y, out=out)
+
+
 def test_listed_sizes_and_types(ops):
     sums = ops.row_sums(torch.ones(2, 5, device="npu"), torch.float16)
     assert (sums.dtype, sums.tolist()) == (torch.float16, [5, 5])

@@ -116,15 +116,19 @@ class Custom:
         made = [r for r in schema.returns if not r.alias]
         if any(r.type != "Tensor" for r in made):
             raise wrong(f"{schema.full}: results must be tensors")
-        if len(given) != len(made):
+        written = {a.name for a in schema.arguments if a.alias and a.type == "Tensor"}
+        fitted = [key for key in given if key in written]  # of an out= variant: what its caller brings
+        if len(given) - len(fitted) != len(made):
             described = f"{len(given)} are described in gen_opapi: {', '.join(map(str, given)) or 'none'}"
             raise wrong(f"{schema.full}: {len(made)} results that are not arguments, but {described}")
         names = {a.name: a for a in schema.arguments}
         results = {}
         for key, rule in given.items():
             results[key] = self.result(rule, names, lambda text, key=key: wrong(f"{schema.full}: {key}: {text}"))
-        outputs = {str(given[key].get("name", key)): result for key, result in results.items()}
+        outputs = {str(given[key].get("name", key)): text for key, text in results.items() if key not in fitted}
         row = Row(entry.line, schema, {"call": ""}, outputs, self.table)
+        if fitted:
+            row.data["check"] = "; ".join(f"fit({key}, {results[key]})" for key in fitted)
         row.data["exec"] = rules["exec"]
         if schema.full in self.derivatives:
             row.data["grad"] = custom_gradients.Formulas(row, self.derivatives[schema.full]).text()

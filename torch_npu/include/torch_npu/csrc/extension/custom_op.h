@@ -34,4 +34,11 @@ inline Sizes broadcast(const at::Tensor& a, const at::Tensor& b) {
   return at::infer_size_symdimvector(a.sym_sizes(), b.sym_sizes());
 }
 
+// What the caller of an out= variant brings: of the result's dtype, and resized where it does not have its sizes, as PyTorch's own do.
+inline void fit(const at::Tensor& out, const Result& result) {
+  TORCH_CHECK(out.scalar_type() == result.type, "Expected out tensor to have dtype ", result.type, ", but got ",
+              out.scalar_type(), " instead");
+  if (out.sym_sizes() != c10::SymIntArrayRef(result.sizes)) at::_resize_output__symint(out, result.sizes, out.device());
+}
+
 }  // namespace torch_npu::custom_op
