@@ -173,3 +173,46 @@ def test_operators_that_cannot_be_taken_are_named(package, tmp_path, monkeypatch
         assert package.main([str(project), "-o", str(out), "-O0", *given.split()], str(BISHENG.parent.parent)) == 1
         assert capsys.readouterr().err.splitlines() == [f"opp_build: {line}" for line in said]
     assert not out.exists()
+
+
+HOST_AND_KERNEL = {
+    "op_host/some.cpp": """#include "register/op_def_registry.h"
+namespace ops {
+static ge::graphStatus Tile(gert::TilingContext* c) { return c->SetBlockDim(1), ge::GRAPH_SUCCESS; }
+struct Some : OpDef {
+  explicit Some(const char* n) : OpDef(n) {
+    Input("x").DataType({ge::DT_FLOAT});
+    Output("y").DataType({ge::DT_FLOAT});
+    AICore().SetTiling(Tile).AddConfig("ascend910b");
+  }
+};
+OP_ADD(Some);
+}
+""",
+    "op_host/some_tiling.h": """#include "register/tilingdata_base.h"
+namespace optiling {
+BEGIN_TILING_DATA_DEF(SomeTiling)
+TILING_DATA_FIELD_DEF(uint32_t, n);
+END_TILING_DATA_DEF;
+REGISTER_TILING_DATA_CLASS(Sone, SomeTiling)
+}
+""",
+    "op_kernel/some.cpp": """#include "kernel_operator.h"
+extern "C" __global__ __aicore__ void some(GM_ADDR x, GM_ADDR y, GM_ADDR workspace, GM_ADDR tiling) {
+  GET_TILING_DATA(data, tiling);
+}
+""",
+}
+
+
+def test_a_tiling_that_is_registered_for_no_operator_is_said_first(package, tmp_path, capsys):
+    for name, text in HOST_AND_KERNEL.items():
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(text)
+    asked = [str(tmp_path), "-o", str(tmp_path / "out"), "-O0", "--soc", "ascend910b"]
+    assert package.main(asked, str(BISHENG.parent.parent)) == 1
+    first = capsys.readouterr().err.splitlines()[0]
+    assert first == (
+        "opp_build: Some: op_host has no REGISTER_TILING_DATA_CLASS(Some, <class>), but one for Sone: it says what the "
+        "kernel's GET_TILING_DATA reads"
+    )

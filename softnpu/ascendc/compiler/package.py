@@ -216,7 +216,17 @@ class Build:
             op.check(self.asked.soc)
             return op, [self.variant(op, i) for i in range(len(op.combinations()))]
         except (BuildError, SourceError) as error:
-            return BuildError(str(error))
+            return BuildError(f"{self.tiling_of(op, str(error))}{error}")
+
+    def tiling_of(self, op: Operator, said: str) -> str:
+        """Of an operator whose kernel asks for a tiling that no header gives it."""
+        if "GET_TILING_DATA" not in said or op.type in self.tilings:
+            return ""
+        known = f", but one for {', '.join(self.tilings)}" if self.tilings else ""
+        return (
+            f"{op.type}: op_host has no REGISTER_TILING_DATA_CLASS({op.type}, <class>){known}: it says what the kernel's "
+            "GET_TILING_DATA reads\n"
+        )
 
     def without_failures(self, built: list, what: str) -> list:
         failed = [e for e in built if isinstance(e, BuildError)]

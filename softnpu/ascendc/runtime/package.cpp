@@ -2,7 +2,7 @@
 // message of a call that is refused.
 #include <string>
 
-#include "acl/acl.h"
+#include "acl/api.h"
 #include "softnpu/ascendc/include/ascendc/runtime.h"
 #include "softnpu/nnopbase/handles.h"
 #include "softnpu/runtime/enqueue.h"
