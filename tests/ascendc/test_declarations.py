@@ -86,6 +86,22 @@ class Hidden {
 __mix__(1, 2) __global__ __aicore__ void digraphs(GM_ADDR x) <% mark(x); %>
 template <int N> __mix__(1, 2) __global__ __aicore__ void shifted(GM_ADDR x) { if (N == 8) mark(x); }
 __vector__ __global__ __aicore__ void letter(GM_ADDR x, char) { mark(x); }
+[[bisheng::core_ratio(1, 2)]] __global__ __aicore__ void ratio(GM_ADDR x) { mark(x); }
+template <int N> [[maybe_unused, bisheng :: core_ratio(1, 2)]] __global__ __schedmode__(1) __aicore__
+void ratio_listed(GM_ADDR x) { mark(x); }
+extern "C" [[bisheng::core_ratio(0, 1)]] __global__ __aicore__ void ratio_vector(GM_ADDR x) { mark(x); }
+[[block_local]] uint32_t local_word;
+[[ block_local ]] static LocalTensor<float>* local_pointer;
+__global__ __aicore__ void locals(GM_ADDR x) {
+  const uint32_t me = GetBlockIdx();
+  local_word = 0, local_pointer = nullptr;
+  for (int i = 0; i < 1000; ++i) local_word += me + 1, SyncAll();
+  if (local_word == 1000 * (me + 1) && local_pointer == nullptr) mark(x);
+}
+GO mixed_ratio(void* s, uint8_t* x) { ratio<<<2, nullptr, s>>>(x); }
+GO mixed_ratio_listed(void* s, uint8_t* x) { ratio_listed<3><<<2, nullptr, s>>>(x); }
+GO plain_ratio_vector(void* s, uint8_t* x) { auto p = ratio_vector; p<<<2, nullptr, s>>>(x); }
+GO plain_locals(void* s, uint8_t* x) { locals<<<2, nullptr, s>>>(x); }
 GO plain_string(void* s, uint8_t* x) { old<<<2, nullptr, s>>>(x); }
 GO mixed_attributes(void* s, uint8_t* x) { auto p = attributes; if (x) [[likely]] p<<<2, nullptr, s>>>(x, 1); }
 GO mixed_qualified(void* s, uint8_t* x) { auto p = n::m::qualified; p<<<2, nullptr, s>>>(x); }

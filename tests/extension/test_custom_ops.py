@@ -222,6 +222,22 @@ def test_what_is_no_text_is_named(tmp_path):
         custom_ops.generate(tmp_path / "ops.yaml")
 
 
+def test_an_operator_that_is_there_already_is_named(ops, tmp_path):
+    """The registration would end the process."""
+    (tmp_path / "again.yaml").write_text(ONE.replace("f(", "fast_gelu_custom("))
+    said = r"again.yaml:2: torch.ops.from_yaml.fast_gelu_custom is defined already, .* as another `library`"
+    with pytest.raises(ValueError, match=said):
+        custom_ops.load(tmp_path / "again.yaml", library="from_yaml", build_directory=str(tmp_path))
+    (tmp_path / "again.yaml").write_text(ONE.replace("f(", "npu_fast_gelu("))
+    with pytest.raises(ValueError, match=r"again.yaml:2: torch.ops.npu.npu_fast_gelu is defined already"):
+        custom_ops.load(tmp_path / "again.yaml")
+
+
+def test_what_is_loaded_and_has_not_changed_stays(ops, tmp_path):
+    given = (SOURCES / "npu_custom.yaml", SOURCES / "npu_custom_derivatives.yaml")
+    assert custom_ops.load(*given, library="from_yaml", build_directory=str(tmp_path)) is None
+
+
 def test_the_folder_that_it_is_built_in_is_made(tmp_path, monkeypatch):
     """Where it cannot be, the error names it. The compiler is given what it does not know, and ends at once."""
     (tmp_path / "one.yaml").write_text(ONE)

@@ -247,13 +247,14 @@ def text_of(path: Path) -> str:
         raise ValueError(f"{path.name}: is no text in UTF-8: {error}") from error
 
 
-def generate(path: Path, derivatives: Path | None, library: str, functions: Functions) -> str:
-    """The C++ of a file. ValueError names file, line and what is wrong; OSError where a file cannot be read."""
+def generate(path: Path, derivatives: Path | None, library: str, functions: Functions) -> tuple[str, dict[str, int]]:
+    """The C++ of a file, and its operators with their lines. ValueError names file, line and what is wrong; OSError of a
+    file that cannot be read."""
     formulas = text_of(derivatives) if derivatives else None
     named = derivatives.name if derivatives else ""
     try:
         custom = Custom(text_of(path), path.name, formulas, library, named)
-        return custom.text(functions)
+        return custom.text(functions), {row.schema.full: row.line for row in custom.rows}
     except SystemExit as error:  # of what it shares with torch_npu's own build
         raise ValueError(str(error)) from error
 
@@ -269,7 +270,7 @@ def main(functions: Functions) -> int:
     parser.add_argument("-o", "--output", type=Path, help="the C++ file (default: beside the file)")
     arguments = parser.parse_args()
     try:
-        text = generate(arguments.file, arguments.derivatives, arguments.library, functions)
+        text, _ = generate(arguments.file, arguments.derivatives, arguments.library, functions)
         output = arguments.output or arguments.file.with_suffix(".cpp")
         output.write_text(text, encoding="utf-8")
     except (OSError, ValueError) as error:

@@ -15,9 +15,13 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+import torch
+
 import torch_npu
 
 __all__ = ["generate", "load"]
+
+_loaded: dict[tuple[str, str], str] = {}  # by namespace and file: the C++ that has defined its operators
 
 
 def _generator() -> tuple[ModuleType, Any]:
@@ -36,13 +40,18 @@ def _generator() -> tuple[ModuleType, Any]:
     return custom, custom.Functions(package / "include" / "aclnn" / "api.h", libraries)
 
 
+def _generated(file: str | os.PathLike, derivatives: str | os.PathLike | None, library: str) -> tuple[str, dict]:
+    """The C++, and the operators' names with their lines."""
+    custom, functions = _generator()
+    return custom.generate(Path(file), Path(derivatives) if derivatives else None, library, functions)
+
+
 def generate(file: str | os.PathLike, derivatives: str | os.PathLike | None = None, library: str = "npu") -> str:
     """The C++ of the operators of `file`, with the gradients of `derivatives`, as torch.ops.<library>.
 
     ValueError names the file, the line and what is wrong; OSError where a file cannot be read.
     """
-    custom, functions = _generator()
-    return custom.generate(Path(file), Path(derivatives) if derivatives else None, library, functions)
+    return _generated(file, derivatives, library)[0]
 
 
 def load(
@@ -54,14 +63,24 @@ def load(
     """Generates, compiles if something changed, and loads: torch.ops.<library>.<operator> is there when it returns.
 
     Other arguments are those of torch_npu.utils.cpp_extension.load (build_directory, which is made if it is not there,
-    verbose, ...). Once a process: an operator can be defined once. Errors are those of `generate`, of the folder
-    (OSError) and of the compiler (RuntimeError).
+    verbose, ...). An operator can be defined once a process: what was loaded and has not changed since stays as it is;
+    ValueError names an operator that is there already. Other errors are those of `generate`, of the folder (OSError) and
+    of the compiler (RuntimeError).
     """
     from torch.utils.cpp_extension import _get_build_directory
 
     from torch_npu.utils import cpp_extension
 
-    text = generate(file, derivatives, library)
+    text, operators = _generated(file, derivatives, library)
+    if _loaded.get((library, Path(file).name)) == text:
+        return
+    known = set(torch._C._dispatch_get_all_op_names())
+    for operator, line in operators.items():
+        if f"{library}::{operator}" in known:
+            raise ValueError(
+                f"{Path(file).name}:{line}: torch.ops.{library}.{operator} is defined already, and an operator is "
+                "defined once a process: load it in another process, or as another `library`"
+            )
     name = f"npu_custom_{library}_" + re.sub(r"\W", "_", Path(file).stem)
     folder = Path(kwargs.pop("build_directory", None) or _get_build_directory(name, False))
     folder.mkdir(parents=True, exist_ok=True)
@@ -69,6 +88,7 @@ def load(
     if not source.exists() or source.read_text(encoding="utf-8") != text:
         source.write_text(text, encoding="utf-8")
     cpp_extension.load(name, [str(source)], build_directory=str(folder), is_python_module=False, **kwargs)
+    _loaded[library, Path(file).name] = text
 
 
 if __name__ == "__main__":

@@ -224,8 +224,8 @@ class Build:
             return ""
         known = f", but one for {', '.join(self.tilings)}" if self.tilings else ""
         return (
-            f"{op.type}: op_host has no REGISTER_TILING_DATA_CLASS({op.type}, <class>){known}: it says what the kernel's "
-            "GET_TILING_DATA reads\n"
+            f"{op.type}: op_host has no REGISTER_TILING_DATA_CLASS({op.type}, <class>){known}: it says what the "
+            "kernel's GET_TILING_DATA reads\n"
         )
 
     def without_failures(self, built: list, what: str) -> list:

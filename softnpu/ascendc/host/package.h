@@ -361,8 +361,11 @@ aclnnStatus first(const Operator& op, uint64_t* bytes, aclOpExecutor** executor,
     return status;
   } catch (const std::exception& e) {
     softnpuAscendcMessage((std::string("aclnn") + op.type + ": " + e.what()).c_str());
-    return kInnerError;
+  } catch (...) {
+    softnpuAscendcMessage(
+        (std::string("aclnn") + op.type + ": an exception that is none of the standard library's").c_str());
   }
+  return kInnerError;
 }
 inline aclnnStatus second(void* workspace, uint64_t bytes, aclOpExecutor* executor, aclrtStream stream) {
   const std::unique_ptr<Call> call(reinterpret_cast<Call*>(executor));
@@ -371,8 +374,10 @@ inline aclnnStatus second(void* workspace, uint64_t bytes, aclOpExecutor* execut
     return call->run(workspace, bytes, stream);
   } catch (const std::exception& e) {
     softnpuAscendcMessage(e.what());
-    return kInnerError;
+  } catch (...) {
+    softnpuAscendcMessage("an exception that is none of the standard library's");
   }
+  return kInnerError;
 }
 
 }  // namespace ascendc_host

@@ -23,6 +23,7 @@
 #define __vector__
 #define __mix__(...)
 #endif
+#define __schedmode__(...)  // how the chip shares its cores among kernels
 #define __sync_noalias__
 #define __sync_alias__
 
