@@ -248,8 +248,8 @@ def text_of(path: Path) -> str:
 
 
 def generate(path: Path, derivatives: Path | None, library: str, functions: Functions) -> tuple[str, dict[str, int]]:
-    """The C++ of a file, and its operators with their lines. ValueError names file, line and what is wrong; OSError of a
-    file that cannot be read."""
+    """The C++ of a file, and its operators with their lines. ValueError names file, line and what is wrong; OSError of
+    what cannot be read."""
     formulas = text_of(derivatives) if derivatives else None
     named = derivatives.name if derivatives else ""
     try:

@@ -63,9 +63,9 @@ def load(
     """Generates, compiles if something changed, and loads: torch.ops.<library>.<operator> is there when it returns.
 
     Other arguments are those of torch_npu.utils.cpp_extension.load (build_directory, which is made if it is not there,
-    verbose, ...). An operator can be defined once a process: what was loaded and has not changed since stays as it is;
-    ValueError names an operator that is there already. Other errors are those of `generate`, of the folder (OSError) and
-    of the compiler (RuntimeError).
+    verbose, ...). An operator is defined once a process: what was loaded and has not changed since stays as it is, and
+    ValueError names an operator that is there already. Other errors are those of `generate`, of the folder (OSError)
+    and of the compiler (RuntimeError).
     """
     from torch.utils.cpp_extension import _get_build_directory
 
