@@ -11,6 +11,7 @@ import pytest
 from tests.ascendc.kit import FLAGS, GCC, bisheng, build
 
 SOURCE = """#include "kernel_operator.h"
+#include <atomic>
 using namespace AscendC;
 __aicore__ inline void mark(GM_ADDR x, uint32_t v) {
   GlobalTensor<uint32_t> g;
@@ -43,6 +44,21 @@ __global__ __aicore__ void commas(GM_ADDR x, uint32_t v = sizes<char, uint16_t>(
 __global__ __aicore__ void declared(GM_ADDR x, uint32_t v = next());
 __global__ __aicore__ void declared(GM_ADDR x, uint32_t v) { mark(x, v); }
 namespace n { struct Of { static __global__ __aicore__ void member(GM_ADDR x, uint32_t v = next()) { mark(x, v); } }; }
+constexpr int kA = 3, kB = 5;
+__global__ __aicore__ void less(GM_ADDR x, bool v = kA < kB, uint32_t w = next(), bool u = kA <= kB,
+                                uint32_t t = std::integral_constant<int, kA<kB>::value, bool s = kA < kB || kB > kA) {
+  mark(x, v + w + u + t + s);
+}
+std::atomic<uint32_t> counter{6};
+uint32_t twice(uint32_t v) { return 2 * v; }
+uint32_t twice(float v) { return 4 * v; }
+struct Base { virtual uint32_t get() const = 0; operator uint32_t() const { return get(); } };
+struct Derived : Base { uint32_t get() const override { return calls + 7; } } derived;
+const Base& base() { return derived; }
+__global__ __aicore__ void converted(GM_ADDR x, uint32_t v = counter, uint32_t (*f)(uint32_t) = twice, uint32_t w = base(),
+                                     float g = {2}, uint32_t n = sizeof("a,b=(c)")) {
+  mark(x, v + f(1) + w + uint32_t(g) + n);
+}
 constexpr __global__ __aicore__ void constant(GM_ADDR x, uint32_t v = next()) { mark(x, v); }
 
 extern "C" {
@@ -57,6 +73,8 @@ GO(of_a_template, of_a_template<uint16_t>)
 GO(commas, commas)
 GO(declared, declared)
 GO(member, n::Of::member)
+GO(less, less)
+GO(converted, converted)
 GO(constant, constant)
 void go_null(void* s, uint8_t* x) {
   void (*none)(GM_ADDR) = nullptr;
@@ -69,7 +87,8 @@ void go_null(void* s, uint8_t* x) {
 }
 """
 WANTED = {"of_a_call": 1, "of_a_variable": 5, "of_two": 550, "literals": 15, "of_a_template": 22, "commas": 31}
-WANTED |= {"declared": 1, "member": 1, "constant": 1}
+WANTED |= {"declared": 1, "member": 1, "constant": 1, "less": 5, "converted": 25}
+CALLS = {"of_a_variable": 0, "literals": 0, "commas": 0, "of_two": 2, "converted": 0}
 
 
 @pytest.fixture(scope="module")
@@ -88,7 +107,7 @@ def test_a_launch_evaluates_what_it_leaves_out(library, device, name):
         getattr(library, f"go_{name}")(C.c_void_p(device.stream), C.c_void_p(pointer))
         assert device.finish() == ""
         assert device.get(pointer, np.zeros(4, np.uint32)).tolist() == [WANTED[name]] * 4
-        assert library.called() == {"of_a_variable": 0, "literals": 0, "commas": 0, "of_two": 2}.get(name, 1)
+        assert library.called() == CALLS.get(name, 1)
     device.acl.aclrtFree(pointer)
 
 

@@ -63,6 +63,7 @@ def wheels(folder: Path) -> None:
     pins = dict(line.split("==") for line in (ROOT / "requirements/dev.txt").read_text().splitlines() if "==" in line)
     wanted = [f"{name}=={pins[name]}" if name in pins else name for name in WHEELS]
     platforms = [f"--platform=manylinux_2_{minor}_aarch64" for minor in range(17, 35)]
+    platforms.append("--platform=manylinux2014_aarch64")  # the older name of 2_17, which some of torch's packages have
     command = [sys.executable, "-m", "pip", "install", "--target", folder / "site", "--no-compile"]
     run([*command, "--only-binary=:all:", "--python-version=3.11", *platforms, *wanted])
 

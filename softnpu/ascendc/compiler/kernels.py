@@ -31,6 +31,11 @@ _CUBE = re.compile(r"\b(?:Mmad|LoadData|Fixpipe|REGIST_MATMUL_OBJ|MatmulType)\b"
 _TEMPLATE = re.compile(r"\btemplate\s*<")
 _RESTRICT = re.compile(r"\b(?:__restrict__|__restrict|restrict)\b")
 _DEFAULT = re.compile(r"(?<![=!<>])=(?!=)\s*")
+_DECLARES = re.compile(  # a parameter's type, and (* of a pointer to a function or its name
+    r"\s*(?:(?:const|volatile|unsigned|signed|long|short|struct|enum|typename)\s+)*[A-Za-z_][\w:]*(?:\s*<[^,=]*>)?"
+    r"(?:\s*\(\s*\*|(?:\s*[*&][\s*&]*|\s+)(?:(?:const|__restrict__|__restrict)\s+)*[A-Za-z_]\w*\s*"
+    r"(?:\[[^\]]*\]\s*)?(?:=(?!=)|,|$))"
+)
 _OPEN = re.compile(rf"{_DEFAULT.pattern}|\bauto\b")  # parameters with default arguments, or of any type
 # Literals; 0 is a null pointer, too, and what a function returns is not.
 _CONSTANT = re.compile(r"\{|(?:\W|\b(?:\d\w*|true|false|nullptr|__null)\b|\b[LuUR]8?(?=[\"']))*$")
@@ -273,16 +278,28 @@ def _between(code: str, start: int, end: int) -> list[int]:
     return [start, *commas(code, start, end), end]
 
 
+def _spans(code: str, start: int, end: int) -> Iterator[tuple[int, int]]:
+    """The parameters. In a default argument < may be less: a comma behind it parts them where a declaration follows."""
+    for comma in commas(code, start, end, angles=False):
+        default = _DEFAULT.search(code, start, comma)
+        if commas(code, start, comma + 1) or (default and _DECLARES.match(code, comma + 1, end)):
+            yield start, comma
+            start = comma + 1
+    if code[start:end].strip():
+        yield start, end
+
+
 def _defaults(code: str, start: int, end: int) -> Iterator[tuple[int, int]]:
     """Expressions of default arguments that are more than literals."""
-    for first, behind in itertools.pairwise(_between(code, start, end)):
+    for first, behind in _spans(code, start, end):
         if (equals := _DEFAULT.search(code, first, behind)) and not _CONSTANT.match(code, equals.end(), behind):
             yield equals.end(), behind
 
 
 def _parameters(unit: Unit, bracket: int, end: int) -> Iterator[tuple[str, str, str]]:
     """Of each: its text, its type and its name, or "" where it has none."""
-    for parameter in map(plain, split(unit.code[bracket + 1 : end], unit.bare(bracket + 1, end))):
+    for start, behind in _spans(unit.code, bracket + 1, end):
+        parameter = plain(unit.bare(start, behind))
         if parameter == "void":
             continue
         named = re.fullmatch(r"(.*?[\s*&>])(\w+)\s*(\[[^\]]*\])?", re.sub(r"\s*=(?!=).*", "", parameter))
@@ -323,9 +340,10 @@ def launched(unit: Unit, named: list[Kernel], auto_sync: bool) -> None:
         unit.replace(*found.span(), "thread_local")
     for asked in _BY_CORE.finditer(unit.code):  # one compilation is for both kinds of cores
         unit.replace(*asked.span(1), "")
+    later = "[]<class ascendc_T>(::std::type_identity<ascendc_T>) -> ascendc_T"
     for start, end in (span for kernel in named for span in kernel.defaults):
-        unit.replace(start, start, "::AscendC::detail::at_launch([] { return (")
-        unit.replace(end, end, "); })")
+        unit.replace(start, start, f"::AscendC::detail::AtLaunch{{{later} {{ return ")
+        unit.replace(end, end, "; }}")
     for kernel in (k for k in named if k.linked and k.overloads):
         said = _LINKED.search(unit.code, kernel.begin, kernel.word)
         at = said.span(1) if said else (kernel.begin, kernel.begin)

@@ -66,20 +66,26 @@ class Defaults {
   std::vector<Known> known_;
 };
 
-// `bisheng` has each default argument of a kernel that is no literal be a call of this. A launch evaluates it as it asks the kernel, and
-// cores, which call the kernel later and more than once, find the value.
+// `bisheng` has each default argument of a kernel that is no literal be one of these, around the expression: it becomes the parameter's
+// type. A launch evaluates it as it asks the kernel, and cores, which call the kernel later and more than once, find the value.
 template <class F>
-auto at_launch(F expression) {
-  using Value = decltype(expression());
-  static const char key = 0;
-  const softnpuAscendcThread& thread = *softnpuAscendcThisThread();
-  auto* const defaults = static_cast<Defaults*>(thread.defaults);
-  if (defaults == nullptr) return expression();
-  if (void* const known = defaults->find(&key)) return *static_cast<Value*>(known);
-  Value value = expression();
-  if (thread.asked != nullptr) defaults->keep(&key, value);
-  return value;
-}
+struct AtLaunch {
+  F expression;  // a generic lambda: the type of its value is told by its argument
+
+  template <class T>
+  operator T() const {
+    static const char key = 0;
+    const softnpuAscendcThread& thread = *softnpuAscendcThisThread();
+    auto* const defaults = static_cast<Defaults*>(thread.defaults);
+    if (defaults == nullptr) return expression(std::type_identity<T>());
+    if (const void* const known = defaults->find(&key)) return *static_cast<const T*>(known);
+    T value = expression(std::type_identity<T>());
+    if (thread.asked != nullptr) defaults->keep(&key, value);
+    return value;
+  }
+};
+template <class F>
+AtLaunch(F) -> AtLaunch<F>;
 
 }  // namespace AscendC::detail
 #pragma GCC visibility pop
