@@ -55,8 +55,8 @@ uint32_t twice(float v) { return 4 * v; }
 struct Base { virtual uint32_t get() const = 0; operator uint32_t() const { return get(); } };
 struct Derived : Base { uint32_t get() const override { return calls + 7; } } derived;
 const Base& base() { return derived; }
-__global__ __aicore__ void converted(GM_ADDR x, uint32_t v = counter, uint32_t (*f)(uint32_t) = twice, uint32_t w = base(),
-                                     float g = {2}, uint32_t n = sizeof("a,b=(c)")) {
+__global__ __aicore__ void converted(GM_ADDR x, uint32_t v = counter, uint32_t (*f)(uint32_t) = twice,
+                                     uint32_t w = base(), float g = {2}, uint32_t n = sizeof("a,b=(c)")) {
   mark(x, v + f(1) + w + uint32_t(g) + n);
 }
 constexpr __global__ __aicore__ void constant(GM_ADDR x, uint32_t v = next()) { mark(x, v); }

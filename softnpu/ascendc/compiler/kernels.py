@@ -108,7 +108,7 @@ class Kernel:
             given += f", ({own})ascendc_{number}" if host == "void*" else f", ascendc_{number}"
         return (
             f'extern "C" __attribute__((weak, visibility("protected"))) uint32_t aclrtlaunch_{self.name}'
-            f"(uint32_t ascendc_blocks, void* ascendc_stream{parameters}) {{ return ::AscendC::detail::launch({{}}, "
+            f"(uint32_t ascendc_blocks, void* ascendc_stream{parameters}) {{ return ::AscendC::detail::launch("
             f'"{self.name}", {self.stated}, ascendc_blocks, ascendc_stream, {called}{given}); }}'
         )
 

@@ -169,7 +169,7 @@ class Call {
     const auto* from = static_cast<const uint8_t*>(tiling.GetData());
     auto copy = std::make_shared<std::vector<uint8_t>>(from, from + tiling.GetDataSize());
     if (const uint32_t e =
-            AscendC::detail::launch({}, op_.type, AscendC::detail::kUnstated, 1, stream, &put, copy, base + own_))
+            AscendC::detail::launch(op_.type, AscendC::detail::kUnstated, 1, stream, &put, copy, base + own_))
       return static_cast<aclnnStatus>(e);
     arguments.push_back(base);
     arguments.push_back(base + own_);

@@ -150,8 +150,8 @@ inline uint32_t too_many(const char* name, uint32_t blocks, uint32_t cores) {
 }
 
 template <class... P>
-uint32_t launch(Defaults defaults, const char* name, int type, uint32_t blocks, void* stream, void (*kernel)(P...),
-                std::type_identity_t<P>... arguments) {
+uint32_t launch_with(Defaults defaults, const char* name, int type, uint32_t blocks, void* stream, void (*kernel)(P...),
+                     std::type_identity_t<P>... arguments) {
   static_assert(!(std::is_reference_v<P> || ...),
                 "a kernel's parameter is a reference, which no launch can pass: the kernel runs later");
   const uint32_t cores = type < 0 ? 1 : Core::cores(static_cast<KernelMetaType>(type));
@@ -161,6 +161,11 @@ uint32_t launch(Defaults defaults, const char* name, int type, uint32_t blocks, 
   const softnpuAscendcKernel described{SOFTNPU_ASCENDC_VERSION, __NPU_ARCH__,        name,   blocks,
                                        Closure<P...>::run,      Closure<P...>::drop, closure};
   return softnpuAscendcLaunch(stream, &described);
+}
+template <class... P>
+uint32_t launch(const char* name, int type, uint32_t blocks, void* stream, void (*kernel)(P...),
+                std::type_identity_t<P>... arguments) {
+  return launch_with({}, name, type, blocks, stream, kernel, arguments...);
 }
 
 // The kernel's name and type, and what stands in <<<>>>.
@@ -213,8 +218,8 @@ struct Launchable {
     if (kernel == nullptr) throw std::runtime_error(std::string(launch.name) + "<<<>>>: the kernel's pointer is null");
     auto [asked, defaults] = ask(launch.name, [&] { kernel(arguments...); });
     const int type = asked.type < 0 ? launch.type : asked.type;
-    if (const uint32_t code = detail::launch(std::move(defaults), asked.name, type, launch.blocks.value, launch.stream,
-                                             kernel, arguments...))
+    if (const uint32_t code = launch_with(std::move(defaults), asked.name, type, launch.blocks.value, launch.stream,
+                                          kernel, arguments...))
       throw std::runtime_error(std::string(asked.name) + "<<<>>> was refused with " + std::to_string(code) + ": " +
                                softnpuAscendcRecent());
   }
