@@ -124,3 +124,29 @@ def test_a_default_that_does_not_compile_is_g_plus_plus_own_error(tmp_path):
     line = next(n for n, text in enumerate(SOURCE.splitlines(), 1) if "v = setting" in text)
     assert done.returncode and re.search(rf"d\.asc:{line}:\d+: error: .settling. was not declared", said)
     assert said.count(" error: ") == 1, said
+
+
+TWO = """#include "kernel_operator.h"
+static uint32_t setting() { return N; }
+struct S {
+  static __global__ __aicore__ void member(GM_ADDR x, uint32_t v = setting()) {
+    AscendC::GlobalTensor<uint32_t> g;
+    g.SetGlobalBuffer((__gm__ uint32_t*)x);
+    g.SetValue(AscendC::GetBlockIdx(), v);
+  }
+};
+extern "C" __attribute__((visibility("hidden"))) void go(void* s, uint8_t* x) { S::member<<<4, nullptr, s>>>(x); }
+extern "C" void NAMED(void* s, uint8_t* x) { go(s, x); }
+"""
+
+
+def test_two_libraries_with_a_kernel_of_one_name_have_their_own(device, tmp_path):
+    pointer = device.put(np.zeros(4, np.uint32))
+    for number in (1, 2):
+        (tmp_path / f"k{number}.asc").write_text(TWO)
+        given = (f"-DN={number}", f"-DNAMED=go{number}")
+        library = C.CDLL(str(build(tmp_path / f"k{number}.asc", tmp_path, *given)), mode=C.RTLD_GLOBAL)
+        getattr(library, f"go{number}")(C.c_void_p(device.stream), C.c_void_p(pointer))
+        assert device.finish() == ""
+        assert device.get(pointer, np.zeros(4, np.uint32)).tolist() == [number] * 4
+    device.acl.aclrtFree(pointer)

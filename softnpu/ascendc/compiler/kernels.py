@@ -48,7 +48,7 @@ _CONSTEXPR = re.compile(r"\bconstexpr\b")
 _GLOBAL = re.compile(r"\b__global__\b")
 _TOKEN = re.compile(r"\s*([A-Za-z_]\w*|[^\s\w])")
 _CATCH = re.compile(r"\s*\bcatch\s*\(")
-_BY_CORE = re.compile(r"\bif\s+(constexpr)\s*\(\s*(?:(?:::\s*)?AscendC\s*::\s*|::\s*)?g_coreType\b")
+_BY_CORE = re.compile(r"\bif\s+(constexpr)\s*(?=\()")
 _LINKED = re.compile(r'\bextern\s+("C")')
 # What g++ knows as functions of C though no header declares them.
 _BUILT_IN = frozenset("isfinite isinf isnan isnormal isunordered signbit".split())
@@ -339,8 +339,10 @@ def launched(unit: Unit, named: list[Kernel], auto_sync: bool) -> None:
     for found in _BLOCK_LOCAL.finditer(unit.code):  # a block keeps its thread until it ends
         unit.replace(*found.span(), "thread_local")
     for asked in _BY_CORE.finditer(unit.code):  # one compilation is for both kinds of cores
-        unit.replace(*asked.span(1), "")
-    later = "[]<class ascendc_T>(::std::type_identity<ascendc_T>) -> ascendc_T"
+        if re.search(r"\bg_coreType\b", unit.code[asked.end() : closing(unit.code, asked.end())]):
+            unit.replace(*asked.span(1), "")
+    inside = "__attribute__((always_inline))"  # another library may have a kernel of the name, and its lambda
+    later = f"[]<class ascendc_T>(::std::type_identity<ascendc_T>) {inside} -> ascendc_T"
     for start, end in (span for kernel in named for span in kernel.defaults):
         unit.replace(start, start, f"::AscendC::detail::AtLaunch{{{later} {{ return ")
         unit.replace(end, end, "; }}")

@@ -66,6 +66,13 @@ class Defaults {
   std::vector<Known> known_;
 };
 
+}  // namespace AscendC::detail
+#pragma GCC visibility pop
+
+// Hidden: each library may be unloaded, and launches by its own functions.
+#pragma GCC visibility push(hidden)
+namespace AscendC::detail {
+
 // `bisheng` has each default argument of a kernel that is no literal be one of these, around the expression: it becomes the parameter's
 // type. A launch evaluates it as it asks the kernel, and cores, which call the kernel later and more than once, find the value.
 template <class F>
@@ -86,13 +93,6 @@ struct AtLaunch {
 };
 template <class F>
 AtLaunch(F) -> AtLaunch<F>;
-
-}  // namespace AscendC::detail
-#pragma GCC visibility pop
-
-// Hidden: each library may be unloaded, and launches by its own functions.
-#pragma GCC visibility push(hidden)
-namespace AscendC::detail {
 
 inline constexpr int kUnstated = -1;
 inline constexpr int kEither = -2;  // the same in a source that uses the cube: it may mean both kinds of cores
