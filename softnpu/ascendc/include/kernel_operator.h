@@ -3,6 +3,8 @@
 // Who includes it: users' kernels, compiled by the command `bisheng` of this room.
 #pragma once
 
+#include "ascendc/letters.h"  // the first
+
 #include "ascendc/activation.h"
 #include "ascendc/atomic.h"
 #include "ascendc/cast.h"
@@ -36,3 +38,5 @@
 #include "ascendc/vector_fused.h"
 #include "ascendc/vector_scalar.h"
 #include "ascendc/vector_unary.h"
+
+#include "ascendc/letters_end.h"  // the last
