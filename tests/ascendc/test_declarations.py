@@ -89,6 +89,7 @@ __vector__ __global__ __aicore__ void letter(GM_ADDR x, char) { mark(x); }
 [[bisheng::core_ratio(1, 2)]] __global__ __aicore__ void ratio(GM_ADDR x) { mark(x); }
 template <int N> [[maybe_unused, bisheng :: core_ratio(1, 2)]] __global__ __schedmode__(1) __aicore__
 void ratio_listed(GM_ADDR x) { mark(x); }
+[[using bisheng: core_ratio(1, 1)]] __global__ __aicore__ void ratio_using(GM_ADDR x) { mark(x); }
 extern "C" [[bisheng::core_ratio(0, 1)]] __global__ __aicore__ void ratio_vector(GM_ADDR x) { mark(x); }
 [[block_local]] uint32_t local_word;
 [[ block_local ]] static LocalTensor<float>* local_pointer;
@@ -100,6 +101,7 @@ __global__ __aicore__ void locals(GM_ADDR x) {
 }
 GO mixed_ratio(void* s, uint8_t* x) { ratio<<<2, nullptr, s>>>(x); }
 GO mixed_ratio_listed(void* s, uint8_t* x) { ratio_listed<3><<<2, nullptr, s>>>(x); }
+extern "C" void by_using(void* s, uint8_t* x) { ratio_using<<<2, nullptr, s>>>(x); }
 GO plain_ratio_vector(void* s, uint8_t* x) { auto p = ratio_vector; p<<<2, nullptr, s>>>(x); }
 GO plain_locals(void* s, uint8_t* x) { locals<<<2, nullptr, s>>>(x); }
 GO plain_string(void* s, uint8_t* x) { old<<<2, nullptr, s>>>(x); }
@@ -133,8 +135,10 @@ def test_each_form_of_a_kernel_runs_on_its_cores(tmp_path, launched):
     source = tmp_path / "forms.asc"
     source.write_text(HEAD + MARK + FORMS)
     library = C.CDLL(str(build(source, tmp_path, "-Wno-deprecated-declarations", "-Wno-attributes", "-Wno-pragmas")))
-    names = re.findall(r"void (mixed_\w+|plain_\w+)\(", FORMS)
+    names = re.findall(r"GO (mixed_\w+|plain_\w+)\(", FORMS)
+    assert len(names) == FORMS.count("\nGO ")
     assert {n: launched(library, n) for n in names} == {n: MIXED if n[0] == "m" else PLAIN for n in names}
+    assert launched(library, "by_using") == [2, 2, 0, 0]  # one vector core a block
 
 
 def test_kernels_and_launches_of_headers_of_the_system(tmp_path, launched):

@@ -135,6 +135,7 @@ def test_a_kernel_runs_on_its_cores_by_whatever_name_it_is_launched(tmp_path, de
 
     # As vector cores say it: each of the two blocks is two of them, beside a cube core, or one alone.
     names = re.findall(r"void (mixed_\w+|plain_\w+)\(", OTHER_NAMES)
+    assert len(names) == OTHER_NAMES.count("void mixed_") + OTHER_NAMES.count("void plain_") > 0
     assert {n: launched(n) for n in names} == {n: [3] * 4 if n.startswith("mixed") else [2, 2, 0, 0] for n in names}
     library.none.restype = C.c_char_p
     assert b"p<<<>>>: what is launched is no __global__ function that bisheng has compiled" in library.none(

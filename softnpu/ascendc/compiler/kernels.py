@@ -15,15 +15,15 @@ from unit import Scope, Unit, plain
 # KernelMetaType of macros.h, without that of chips whose cores are both in one.
 KERNEL_TYPES = ("KERNEL_TYPE_AIV_ONLY", "KERNEL_TYPE_AIC_ONLY", "KERNEL_TYPE_MIX_AIV_1_0", "KERNEL_TYPE_MIX_AIC_1_0",
                 "KERNEL_TYPE_MIX_AIC_1_1", "KERNEL_TYPE_MIX_AIC_1_2")  # fmt: skip
-_RATIOS = {"01": "KERNEL_TYPE_AIV_ONLY", "10": "KERNEL_TYPE_AIC_ONLY"}
+_RATIOS = {"0_1": "KERNEL_TYPE_AIV_ONLY", "1_0": "KERNEL_TYPE_AIC_ONLY"}
 # launch.h: which cores a kernel runs on that says nothing of it; and in a source that uses the cube, where it may mean
 # either kind.
 UNSTATED, EITHER = "::AscendC::detail::kUnstated", "::AscendC::detail::kEither"
 # Words that macros.h leaves for this file (ASCENDC_WORDS); the compiler does not see them.
 _NUMBERS = r"\s*\((?:[^()]|\([^()]*\))*\)"
 _MIX = rf"__mix__{_NUMBERS}"
-_RATIO = rf"bisheng\s*::\s*core_ratio{_NUMBERS}"  # the same as an attribute: [[bisheng::core_ratio(1, 2)]]
-_WORD = re.compile(rf"\b(?:__global__|__cube__|__vector__|{_MIX}|{_RATIO})")
+_WORD = re.compile(rf"\b(?:__global__|__cube__|__vector__|{_MIX})")
+_RATIO = re.compile(rf"\b(?:bisheng\s*::|using\s+bisheng\s*:(?!:))\s*core_ratio{_NUMBERS}")  # the same as an attribute
 _BLOCK_LOCAL = re.compile(r"\[\s*\[\s*block_local\s*\]\s*\]")
 _STATES = re.compile(r"::AscendC::detail::state_type\s*\(")  # KERNEL_TASK_TYPE_DEFAULT
 _REGISTERS = re.compile(r"::AscendC::detail::regist_matmul\b")  # REGIST_MATMUL_OBJ
@@ -234,15 +234,20 @@ def _attributed(unit: Unit, begin: int, end: int) -> str:
         if word.group() in ("__cube__", "__vector__"):
             stated = "KERNEL_TYPE_AIC_ONLY" if word.group() == "__cube__" else "KERNEL_TYPE_AIV_ONLY"
         elif word.group() != "__global__":
-            numbers = re.findall(r"\d+", word.group())
-            stated = "KERNEL_TYPE_MIX_AIC_" + "_".join(numbers)
-            if word.group().startswith("bisheng"):
-                stated = _RATIOS.get("".join(numbers), stated)
+            stated = "KERNEL_TYPE_MIX_AIC_" + "_".join(re.findall(r"\d+", word.group()))
             if stated not in KERNEL_TYPES:
                 raise unit.error(
                     word.start(),
                     f"{plain(word.group())}: a block has a cube core and 0, 1 or 2 vector cores: __mix__(1, 2)",
                 )
+    for word in _RATIO.finditer(unit.attributed_code, begin, end):
+        numbers = re.findall(r"\d+", word.group())
+        stated = _RATIOS.get("_".join(numbers), "KERNEL_TYPE_MIX_AIC_" + "_".join(numbers))
+        if stated not in KERNEL_TYPES:
+            said = (
+                f"{plain(word.group())}: the cube and the vector cores of a block are (1, 2), (1, 1), (1, 0) or (0, 1)"
+            )
+            raise unit.error(word.start(), said)
     return stated
 
 
@@ -336,8 +341,10 @@ def launched(unit: Unit, named: list[Kernel], auto_sync: bool) -> None:
         if not kernel.linked:
             continue
         unit.generate(kernel.end, kernel.definition())
-    for found in _BLOCK_LOCAL.finditer(unit.code):  # a block keeps its thread until it ends
-        unit.replace(*found.span(), "thread_local")
+    for local in _BLOCK_LOCAL.finditer(unit.attributed_code):  # a block keeps its thread until it ends
+        unit.replace(*local.span(), "thread_local")
+    for ratio in _RATIO.finditer(unit.attributed_code):
+        unit.replace(*ratio.span(), "")
     for asked in _BY_CORE.finditer(unit.code):  # one compilation is for both kinds of cores
         if re.search(r"\bg_coreType\b", unit.code[asked.end() : closing(unit.code, asked.end())]):
             unit.replace(*asked.span(1), "")

@@ -62,7 +62,8 @@ def _without(pieces: Iterable[tuple[int, int]], text: str) -> str:
 
 
 class Unit:
-    """The text, and `code`: of the same length, blank where it is no code of the user's own, or an attribute."""
+    """The text, and `code`: of the same length, blank where it is no code of the user's own, or an attribute;
+    `attributed_code` has these, too."""
 
     def __init__(self, text: str, path: str, headers: str):
         self.text, self.path = text, path
@@ -87,9 +88,9 @@ class Unit:
             piece = text[start:end]
             own = piece.strip() and file not in system and not file.startswith((headers, "<"))
             code += [" " * len(marker.group()), _code(piece) if own else " " * len(piece)]
-        self.code = "".join(code)
-        self.attributes = list(attributes(self.code))
-        self.code = _without(self.attributes, self.code)
+        self.attributed_code = "".join(code)
+        self.attributes = list(attributes(self.attributed_code))
+        self.code = _without(self.attributes, self.attributed_code)
         self._opened, self._scopes = self._braces()
 
     def bare(self, start: int, end: int) -> str:
