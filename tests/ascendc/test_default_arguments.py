@@ -11,6 +11,7 @@ import pytest
 from tests.ascendc.kit import FLAGS, GCC, bisheng, build
 
 SOURCE = """#include "kernel_operator.h"
+#include <array>
 #include <atomic>
 using namespace AscendC;
 __aicore__ inline void mark(GM_ADDR x, uint32_t v) {
@@ -54,6 +55,12 @@ uint32_t twice(uint32_t v) { return 2 * v; }
 uint32_t twice(float v) { return 4 * v; }
 struct Base { virtual uint32_t get() const = 0; operator uint32_t() const { return get(); } };
 struct Derived : Base { uint32_t get() const override { return calls + 7; } } derived;
+[[noreturn]] inline uint32_t throws() { throw std::out_of_range("my own"); }
+__global__ __aicore__ void thrown(GM_ADDR x, uint32_t v = throws()) { mark(x, v); }
+__global__ __aicore__ void arrays(GM_ADDR x, bool z = kA < kB, std::array<uint32_t, 2> q = {1, 2},
+                                  uint32_t w = setting) {
+  mark(x, z + q[0] + q[1] + w);
+}
 const Base& base() { return derived; }
 __global__ __aicore__ void converted(GM_ADDR x, uint32_t v = counter, uint32_t (*f)(uint32_t) = twice,
                                      uint32_t w = base(), float g = {2}, uint32_t n = sizeof("a,b=(c)")) {
@@ -75,6 +82,7 @@ GO(declared, declared)
 GO(member, n::Of::member)
 GO(less, less)
 GO(converted, converted)
+GO(arrays, arrays)
 GO(constant, constant)
 void go_null(void* s, uint8_t* x) {
   void (*none)(GM_ADDR) = nullptr;
@@ -83,12 +91,17 @@ void go_null(void* s, uint8_t* x) {
   } catch (const std::runtime_error& e) {
     *x = std::string(e.what()) == "none<<<>>>: the kernel's pointer is null";
   }
+  try {
+    thrown<<<4, nullptr, s>>>(x);
+  } catch (const std::out_of_range& e) {
+    *x += std::string(e.what()) == "my own";
+  }
 }
 }
 """
 WANTED = {"of_a_call": 1, "of_a_variable": 5, "of_two": 550, "literals": 15, "of_a_template": 22, "commas": 31}
-WANTED |= {"declared": 1, "member": 1, "constant": 1, "less": 5, "converted": 25}
-CALLS = {"of_a_variable": 0, "literals": 0, "commas": 0, "of_two": 2, "converted": 0}
+WANTED |= {"declared": 1, "member": 1, "constant": 1, "less": 5, "converted": 25, "arrays": 9}
+CALLS = {"of_a_variable": 0, "literals": 0, "commas": 0, "of_two": 2, "converted": 0, "arrays": 0}
 
 
 @pytest.fixture(scope="module")
@@ -114,7 +127,7 @@ def test_a_launch_evaluates_what_it_leaves_out(library, device, name):
 def test_a_pointer_that_is_null_is_refused_at_its_launch(library, device):
     said = C.create_string_buffer(1)
     library.go_null(C.c_void_p(device.stream), said)
-    assert said.raw == b"\1"
+    assert said.raw == b"\2"  # what a default argument throws is its own, too
 
 
 def test_a_default_that_does_not_compile_is_g_plus_plus_own_error(tmp_path):

@@ -152,11 +152,22 @@ def test_a_packages_function_of_a_built_ins_name_counts(tmp_path, monkeypatch):
     three = ONE.replace("Tensor x)", "Tensor x, float most)").replace("aclnnAbs", "aclnnAbs, x, most, out")
     with pytest.raises(ValueError, match="aclnnAbs of CANN takes 2 .* where ASCEND_CUSTOM_OPP_PATH names it"):
         generated(tmp_path, three)
-    (package / "lib" / "libcust_opapi.so").write_bytes(b"\0aclnnAbsGetWorkspaceSize\0")
     monkeypatch.setenv("ASCEND_CUSTOM_OPP_PATH", str(package.parent))
+
+    def compiled(text: str) -> None:
+        (tmp_path / "p.cpp").write_text(f'extern "C" int aclnnAbsGetWorkspaceSize(){text}')
+        command = ["g++", "-shared", "-fPIC", tmp_path / "p.cpp", "-o", package / "lib" / "libcust_opapi.so"]
+        subprocess.run(command, check=True)
+        custom_ops._generator()[0].custom_functions.defined.cache_clear()
+
+    compiled("; int other() { return aclnnAbsGetWorkspaceSize(); }")  # calls CANN's
+    with pytest.raises(ValueError, match="aclnnAbs of CANN takes 2 "):
+        generated(tmp_path, three)
+    compiled(" { return 0; }")
     assert "EXEC_NPU_CMD_EXT(aclnnAbs, x, most, out)" in generated(tmp_path, three)
     (package / "include" / "aclnn_abs.h").write_text(
-        "aclnnStatus aclnnAbsGetWorkspaceSize(const aclTensor *x, double most,\n  const aclTensor *out, "
+        "// aclnnAbsGetWorkspaceSize(x)\naclnnStatus aclnnAbsGetWorkspaceSize (const aclTensor *x, /* (N, C), any */\n"
+        "  double most, const aclTensor *out, "
         "uint64_t *workspaceSize, aclOpExecutor **executor);\n"
     )
     assert "EXEC_NPU_CMD_EXT(aclnnAbs, x, static_cast<double>(most), out)" in generated(tmp_path, three)
@@ -230,6 +241,15 @@ def test_an_operator_that_is_there_already_is_named(ops, tmp_path):
     (tmp_path / "again.yaml").write_text(ONE.replace("f(", "npu_fast_gelu("))
     with pytest.raises(ValueError, match=r"again.yaml:2: torch.ops.npu.npu_fast_gelu is defined already"):
         custom_ops.load(tmp_path / "again.yaml")
+
+
+def test_an_implementation_alone_is_no_operator_yet(tmp_path):
+    (tmp_path / "early.yaml").write_text(ONE)
+    early = torch.library.Library("from_early", "IMPL")
+    early.impl("f", lambda x: x, "CPU")
+    custom_ops.load(tmp_path / "early.yaml", library="from_early", build_directory=str(tmp_path))
+    assert torch.ops.from_early.f(torch.tensor([-2.0], device="npu")).tolist() == [2]
+    early._destroy()
 
 
 def test_what_is_loaded_and_has_not_changed_stays(ops, tmp_path):

@@ -19,10 +19,10 @@ import torch
 
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE))
+import custom_functions  # noqa: E402
 import custom_gradients  # noqa: E402
 from cpp_text import split  # noqa: E402
 from custom_file import VERSION, Entry, entries  # noqa: E402
-from custom_functions import Functions  # noqa: E402
 from npu_row import Row, Wrapper  # noqa: E402
 from npu_schema import Argument  # noqa: E402
 
@@ -167,7 +167,7 @@ class Custom:
             f"size: {size!r} is neither an argument, a list such as [x.size(0), 4], nor one of {', '.join(HELPERS)}"
         )
 
-    def text(self, functions: Functions) -> str:
+    def text(self, functions: custom_functions.Functions) -> str:
         """The C++ file. Numbers get the types that `functions` say."""
         schemas = {r.schema.full: r.schema for r in self.rows}
         wrappers = [Wrapper(row, self.call(row, functions), schemas, users=self.library) for row in self.rows]
@@ -200,7 +200,7 @@ class Custom:
             ]
         )
 
-    def call(self, row: Row, functions: Functions) -> str:
+    def call(self, row: Row, functions: custom_functions.Functions) -> str:
         def wrong(text: str) -> ValueError:
             return ValueError(f"{self.table}:{row.line}: {row.schema.full}: {text}")
 
@@ -247,7 +247,9 @@ def text_of(path: Path) -> str:
         raise ValueError(f"{path.name}: is no text in UTF-8: {error}") from error
 
 
-def generate(path: Path, derivatives: Path | None, library: str, functions: Functions) -> tuple[str, dict[str, int]]:
+def generate(
+    path: Path, derivatives: Path | None, library: str, functions: custom_functions.Functions
+) -> tuple[str, dict[str, int]]:
     """The C++ of a file, and its operators with their lines. ValueError names file, line and what is wrong; OSError of
     what cannot be read."""
     formulas = text_of(derivatives) if derivatives else None
@@ -259,7 +261,7 @@ def generate(path: Path, derivatives: Path | None, library: str, functions: Func
         raise ValueError(str(error)) from error
 
 
-def main(functions: Functions) -> int:
+def main(functions: custom_functions.Functions) -> int:
     parser = argparse.ArgumentParser(
         prog="python -m torch_npu.utils.custom_ops",
         description="The C++ of operators described in a file in the manner of npu_custom.yaml.",

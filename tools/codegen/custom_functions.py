@@ -5,7 +5,9 @@ A package's function of a built-in's name is what is called, so its parameters c
 
 from __future__ import annotations
 
+import functools
 import re
+import subprocess
 from pathlib import Path
 
 
@@ -19,7 +21,7 @@ class Functions:
     def parameters(self, function: str) -> tuple[list[str] | None, str]:
         """The types before workspaceSize and executor, None where nothing declares it; and whose function it is."""
         for library in self.libraries:
-            if f"\0{function}GetWorkspaceSize\0".encode() not in library.read_bytes():
+            if f"{function}GetWorkspaceSize" not in defined(library):
                 continue
             package = library.parent.parent
             for header in sorted((package / "include").glob("*.h")):
@@ -29,9 +31,17 @@ class Functions:
         return declared(function, self.declarations), "CANN"
 
 
+@functools.cache
+def defined(library: Path) -> frozenset[str]:
+    """The functions that a library has, not those of others that it calls. Empty where it cannot be read."""
+    done = subprocess.run(["nm", "-D", "--defined-only", library], capture_output=True, text=True, check=False)
+    return frozenset(line.split()[-1].partition("@")[0] for line in done.stdout.splitlines() if line.split())
+
+
 def declared(function: str, text: str) -> list[str] | None:
     """The types of phase one's parameters before workspaceSize and executor; None where it is not declared."""
-    found = re.search(rf"\b{function}GetWorkspaceSize\(([^)]*)\)", text)
+    plain = re.sub(r"/\*.*?\*/|//[^\n]*", " ", text, flags=re.DOTALL)
+    found = re.search(rf"\b{function}GetWorkspaceSize\s*\(([^)]*)\)", plain)
     if not found:
         return None
     parts = [p.strip() for p in found[1].split(",")][:-2]

@@ -37,7 +37,7 @@ def _generator() -> tuple[ModuleType, Any]:
     finally:
         sys.path.pop(0)
     libraries = [Path(path) for path in torch_npu._C._package_libraries()]
-    return custom, custom.Functions(package / "include" / "aclnn" / "api.h", libraries)
+    return custom, custom.custom_functions.Functions(package / "include" / "aclnn" / "api.h", libraries)
 
 
 def _generated(file: str | os.PathLike, derivatives: str | os.PathLike | None, library: str) -> tuple[str, dict]:
@@ -74,9 +74,10 @@ def load(
     text, operators = _generated(file, derivatives, library)
     if _loaded.get((library, Path(file).name)) == text:
         return
-    known = set(torch._C._dispatch_get_all_op_names())
     for operator, line in operators.items():
-        if f"{library}::{operator}" in known:
+        name, _, overload = operator.partition(".")
+        known = torch._C._jit_get_schemas_for_operator(f"{library}::{name}")
+        if overload in [schema.overload_name for schema in known]:
             raise ValueError(
                 f"{Path(file).name}:{line}: torch.ops.{library}.{operator} is defined already, and an operator is "
                 "defined once a process: load it in another process, or as another `library`"

@@ -32,7 +32,7 @@ _TEMPLATE = re.compile(r"\btemplate\s*<")
 _RESTRICT = re.compile(r"\b(?:__restrict__|__restrict|restrict)\b")
 _DEFAULT = re.compile(r"(?<![=!<>])=(?!=)\s*")
 _DECLARES = re.compile(  # a parameter's type, and (* of a pointer to a function or its name
-    r"\s*(?:(?:const|volatile|unsigned|signed|long|short|struct|enum|typename)\s+)*[A-Za-z_][\w:]*(?:\s*<[^,=]*>)?"
+    r"\s*(?:(?:const|volatile|unsigned|signed|long|short|struct|enum|typename)\s+)*[A-Za-z_][\w:]*(?:\s*<[^=;{}()]*>)?"
     r"(?:\s*\(\s*\*|(?:\s*[*&][\s*&]*|\s+)(?:(?:const|__restrict__|__restrict)\s+)*[A-Za-z_]\w*\s*"
     r"(?:\[[^\]]*\]\s*)?(?:=(?!=)|,|$))"
 )

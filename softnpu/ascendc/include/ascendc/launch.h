@@ -37,6 +37,13 @@ inline bool asked(const char* name, int type, bool auto_sync = true) {
   return false;
 }
 
+}  // namespace AscendC::detail
+#pragma GCC visibility pop
+
+// Hidden: each library may be unloaded, and launches by its own functions.
+#pragma GCC visibility push(hidden)
+namespace AscendC::detail {
+
 // What a launch's default arguments were when it was made, by the expression (a lambda's type) that gives each.
 class Defaults {
  public:
@@ -51,6 +58,15 @@ class Defaults {
       if (k.key == key) return k.value;
     return nullptr;
   }
+  // What an expression throws is its own.
+  template <class F>
+  auto evaluate(F expression) {
+    evaluates_ = true;
+    auto value = expression();
+    evaluates_ = false;
+    return value;
+  }
+  bool evaluates() const { return evaluates_; }
   template <class T>
   void keep(const void* key, const T& value) {
     known_.push_back({key, nullptr, [](void* kept) { delete static_cast<T*>(kept); }});
@@ -64,14 +80,8 @@ class Defaults {
     void (*drop)(void*);
   };
   std::vector<Known> known_;
+  bool evaluates_ = false;
 };
-
-}  // namespace AscendC::detail
-#pragma GCC visibility pop
-
-// Hidden: each library may be unloaded, and launches by its own functions.
-#pragma GCC visibility push(hidden)
-namespace AscendC::detail {
 
 // `bisheng` has each default argument of a kernel that is no literal be one of these, around the expression: it becomes the parameter's
 // type. A launch evaluates it as it asks the kernel, and cores, which call the kernel later and more than once, find the value.
@@ -86,7 +96,7 @@ struct AtLaunch {
     auto* const defaults = static_cast<Defaults*>(thread.defaults);
     if (defaults == nullptr) return expression(std::type_identity<T>());
     if (const void* const known = defaults->find(&key)) return *static_cast<const T*>(known);
-    T value = expression(std::type_identity<T>());
+    T value = defaults->evaluate([&] { return expression(std::type_identity<T>()); });
     if (thread.asked != nullptr) defaults->keep(&key, value);
     return value;
   }
@@ -200,6 +210,7 @@ Answer ask(const char* launched, Call call) {
   try {
     call();
   } catch (const std::exception& e) {
+    if (answer.defaults.evaluates()) throw;
     said = e.what();
   }
   if (answer.asked.name) return answer;
