@@ -4,6 +4,7 @@
 
 #include <ATen/ExpandUtils.h>
 #include <ATen/Functions.h>
+#include <ATen/MemoryOverlap.h>
 #include <ATen/TensorOperators.h>
 #include <ATen/core/Tensor.h>
 #include <ATen/core/dispatch/Dispatcher.h>
@@ -38,7 +39,13 @@ inline Sizes broadcast(const at::Tensor& a, const at::Tensor& b) {
 inline void fit(const at::Tensor& out, const Result& result) {
   TORCH_CHECK(out.scalar_type() == result.type, "Expected out tensor to have dtype ", result.type, ", but got ",
               out.scalar_type(), " instead");
-  if (out.sym_sizes() != c10::SymIntArrayRef(result.sizes)) at::_resize_output__symint(out, result.sizes, out.device());
+  if (out.sym_sizes() != c10::SymIntArrayRef(result.sizes)) {
+    if (out.is_meta())
+      out.resize__symint(result.sizes);
+    else
+      at::_resize_output__symint(out, result.sizes, out.device());
+  }
+  at::assert_no_internal_overlap(out);
 }
 
 }  // namespace torch_npu::custom_op
