@@ -93,11 +93,13 @@ void ratio_listed(GM_ADDR x) { mark(x); }
 extern "C" [[bisheng::core_ratio(0, 1)]] __global__ __aicore__ void ratio_vector(GM_ADDR x) { mark(x); }
 [[block_local]] uint32_t local_word;
 [[ block_local ]] static LocalTensor<float>* local_pointer;
+[[maybe_unused, block_local]] static uint32_t unused;
+static [[block_local]] uint32_t last = 3;
 __global__ __aicore__ void locals(GM_ADDR x) {
   const uint32_t me = GetBlockIdx();
-  local_word = 0, local_pointer = nullptr;
+  local_word = 0, local_pointer = nullptr, last = me;
   for (int i = 0; i < 1000; ++i) local_word += me + 1, SyncAll();
-  if (local_word == 1000 * (me + 1) && local_pointer == nullptr) mark(x);
+  if (local_word == 1000 * (me + 1) && last == me && local_pointer == nullptr) mark(x);
 }
 GO mixed_ratio(void* s, uint8_t* x) { ratio<<<2, nullptr, s>>>(x); }
 GO mixed_ratio_listed(void* s, uint8_t* x) { ratio_listed<3><<<2, nullptr, s>>>(x); }

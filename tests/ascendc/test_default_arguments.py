@@ -11,7 +11,9 @@ import pytest
 from tests.ascendc.kit import FLAGS, GCC, bisheng, build
 
 SOURCE = """#include "kernel_operator.h"
+#include <any>
 #include <array>
+#include <optional>
 #include <atomic>
 using namespace AscendC;
 __aicore__ inline void mark(GM_ADDR x, uint32_t v) {
@@ -61,6 +63,13 @@ __global__ __aicore__ void arrays(GM_ADDR x, bool z = kA < kB, std::array<uint32
                                   uint32_t w = setting) {
   mark(x, z + q[0] + q[1] + w);
 }
+std::optional<uint32_t> maybe = 4;
+std::any anything = 5u;
+__global__ __aicore__ void taken(GM_ADDR x, std::optional<uint32_t> o = maybe, const std::any a = anything,
+                                 std::optional<uint32_t> n = std::nullopt, const uint32_t = next(),
+                                 unsigned int = setting, const uint32_t* p [[maybe_unused]] = &setting) {
+  mark(x, *o + std::any_cast<uint32_t>(a) + n.value_or(1) + *p);
+}
 const Base& base() { return derived; }
 __global__ __aicore__ void converted(GM_ADDR x, uint32_t v = counter, uint32_t (*f)(uint32_t) = twice,
                                      uint32_t w = base(), float g = {2}, uint32_t n = sizeof("a,b=(c)")) {
@@ -83,6 +92,7 @@ GO(member, n::Of::member)
 GO(less, less)
 GO(converted, converted)
 GO(arrays, arrays)
+GO(taken, taken)
 GO(constant, constant)
 void go_null(void* s, uint8_t* x) {
   void (*none)(GM_ADDR) = nullptr;
@@ -100,7 +110,7 @@ void go_null(void* s, uint8_t* x) {
 }
 """
 WANTED = {"of_a_call": 1, "of_a_variable": 5, "of_two": 550, "literals": 15, "of_a_template": 22, "commas": 31}
-WANTED |= {"declared": 1, "member": 1, "constant": 1, "less": 5, "converted": 25, "arrays": 9}
+WANTED |= {"declared": 1, "member": 1, "constant": 1, "less": 5, "converted": 25, "arrays": 9, "taken": 19}
 CALLS = {"of_a_variable": 0, "literals": 0, "commas": 0, "of_two": 2, "converted": 0, "arrays": 0}
 
 

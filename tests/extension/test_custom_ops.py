@@ -54,9 +54,7 @@ def test_an_out_variant_fits_what_its_caller_brings(ops):
         ops.scaled_sum(x, y, out=out.half())
     assert torch.equal(ops.scaled_sum(x, y, out=torch.ones(4, device="npu")), x + y)  # resized, as PyTorch's own are
     assert ops.scaled_sum(x.to("meta"), y.to("meta"), out=torch.empty(0, device="meta")).shape == (2, 3)
-    with pytest.raises(
-        RuntimeError, match="more than one element of the written-to tensor refers"
-    ):
+    with pytest.raises(RuntimeError, match="more than one element of the written-to tensor refers"):
         ops.scaled_sum(x, y, out=torch.empty(1, device="npu").expand(2, 3))
     compiled = torch.compile(lambda a, b, to: ops.scaled_sum(a, b, out=to), dynamic=True, backend="aot_eager")
     assert torch.equal(compiled(x, y, torch.empty(0, device="npu")), x + y)

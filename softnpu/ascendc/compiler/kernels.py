@@ -24,7 +24,8 @@ _NUMBERS = r"\s*\((?:[^()]|\([^()]*\))*\)"
 _MIX = rf"__mix__{_NUMBERS}"
 _WORD = re.compile(rf"\b(?:__global__|__cube__|__vector__|{_MIX})")
 _RATIO = re.compile(rf"\b(?:bisheng\s*::|using\s+bisheng\s*:(?!:))\s*core_ratio{_NUMBERS}")  # the same as an attribute
-_BLOCK_LOCAL = re.compile(r"\[\s*\[\s*block_local\s*\]\s*\]")
+_BLOCK_LOCAL = re.compile(r"\[\s*\[[^\[\]]*\b(block_local)\b[^\[\]]*\]\s*\]")
+_BEGINS = re.compile(r"(?:[;{}>]|\b(?:static|inline|extern|const|constinit)|^)\s*$")
 _STATES = re.compile(r"::AscendC::detail::state_type\s*\(")  # KERNEL_TASK_TYPE_DEFAULT
 _REGISTERS = re.compile(r"::AscendC::detail::regist_matmul\b")  # REGIST_MATMUL_OBJ
 _CUBE = re.compile(r"\b(?:Mmad|LoadData|Fixpipe|REGIST_MATMUL_OBJ|MatmulType)\b")
@@ -41,6 +42,8 @@ _OPEN = re.compile(rf"{_DEFAULT.pattern}|\bauto\b")  # parameters with default a
 _CONSTANT = re.compile(r"\{|(?:\W|\b(?:\d\w*|true|false|nullptr|__null)\b|\b[LuUR]8?(?=[\"']))*$")
 # A launch means the kernel of its own library, whatever was loaded before it: the C library has a poll.
 _BOUND = '__attribute__((visibility("protected")))'
+_NO_TYPE = frozenset("const volatile struct class enum typename".split())
+_NO_NAME = frozenset("const volatile int char short long unsigned signed float double bool".split())
 _QUALIFIED = re.compile(r"\b(?:const|volatile)\b")
 _NOEXCEPT = re.compile(r"\bnoexcept\b|\bthrow\s*\(")
 _QUALIFIER = re.compile(r"\b\w+\s*::\s*(?:\w+\s*::\s*)*$")
@@ -75,7 +78,7 @@ class Kernel:
     body: int = -1  # the place of its {, or of the ; of what is declared alone
     keeps: bool = False  # it is noexcept: its errors are kept until it has returned
     overloads: bool = False  # it has the name of a C function: extern "C" twice does not compile, two overloads do
-    defaults: list[tuple[int, int]] = field(default_factory=list)  # expressions of default arguments that compute
+    defaults: list[tuple[int, int, str]] = field(default_factory=list)  # default arguments that compute; types
     more: bool = False  # a parameter has a default argument or any type, or there are any number of template arguments
 
     def open(self, given: int) -> bool:
@@ -221,7 +224,7 @@ def _kernel(unit: Unit, word: int) -> Kernel | None:
         kernel.specialized = not "".join(names).strip()
     kernel.overloads = linked and (kernel.name in _BUILT_IN or unit.declares(kernel.name))
     kernel.more = kernel.more or kernel.overloads or _OPEN.search(code, bracket, end) is not None
-    kernel.defaults = list(_defaults(code, bracket + 1, end))
+    kernel.defaults = list(_defaults(unit, bracket + 1, end))
     if linked and defined:
         _host_parameters(kernel, unit, bracket, end)
     return kernel
@@ -294,22 +297,30 @@ def _spans(code: str, start: int, end: int) -> Iterator[tuple[int, int]]:
         yield start, end
 
 
-def _defaults(code: str, start: int, end: int) -> Iterator[tuple[int, int]]:
-    """Expressions of default arguments that are more than literals."""
+def _defaults(unit: Unit, start: int, end: int) -> Iterator[tuple[int, int, str]]:
+    """Expressions of default arguments that are more than literals, and the parameters' types where these are read."""
+    code = unit.code
     for first, behind in _spans(code, start, end):
         if (equals := _DEFAULT.search(code, first, behind)) and not _CONSTANT.match(code, equals.end(), behind):
-            yield equals.end(), behind
+            kind, _ = _parameter(plain(unit.bare(first, equals.start())))
+            if "&" not in kind:  # no launch can pass a reference
+                yield equals.end(), behind, "" if "(" in kind or re.search(r"\bauto\b", kind) else kind
+
+
+def _parameter(text: str) -> tuple[str, str]:
+    """The type of a parameter and its name, or "" where it has none."""
+    named = re.fullmatch(r"(.*?[\s*&>])(\w+)\s*(\[[^\]]*\])?", text)
+    if named is None or not set(re.findall(r"\w+", named[1])) - _NO_TYPE or named[2] in _NO_NAME:
+        return text, ""
+    return _RESTRICT.sub(" ", named[1]).strip() + "*" * bool(named[3]), named[2]
 
 
 def _parameters(unit: Unit, bracket: int, end: int) -> Iterator[tuple[str, str, str]]:
     """Of each: its text, its type and its name, or "" where it has none."""
     for start, behind in _spans(unit.code, bracket + 1, end):
         parameter = plain(unit.bare(start, behind))
-        if parameter == "void":
-            continue
-        named = re.fullmatch(r"(.*?[\s*&>])(\w+)\s*(\[[^\]]*\])?", re.sub(r"\s*=(?!=).*", "", parameter))
-        kind, name, array = named.groups() if named else (parameter, "", "")
-        yield parameter, _RESTRICT.sub(" ", kind).strip() + "*" * bool(array), name
+        if parameter != "void":
+            yield parameter, *_parameter(re.sub(r"\s*=(?!=).*", "", parameter))
 
 
 def _host_parameters(kernel: Kernel, unit: Unit, bracket: int, end: int) -> None:
@@ -342,17 +353,25 @@ def launched(unit: Unit, named: list[Kernel], auto_sync: bool) -> None:
             continue
         unit.generate(kernel.end, kernel.definition())
     for local in _BLOCK_LOCAL.finditer(unit.attributed_code):  # a block keeps its thread until it ends
-        unit.replace(*local.span(), "thread_local")
+        if not _BEGINS.search(unit.code[: local.start()]):
+            raise unit.error(local.start(), "[[block_local]] is written before the type: [[block_local]] int g")
+        unit.replace(*local.span(1), "")
+        unit.replace(local.end(), local.end(), " thread_local")
     for ratio in _RATIO.finditer(unit.attributed_code):
         unit.replace(*ratio.span(), "")
     for asked in _BY_CORE.finditer(unit.code):  # one compilation is for both kinds of cores
         if re.search(r"\bg_coreType\b", unit.code[asked.end() : closing(unit.code, asked.end())]):
             unit.replace(*asked.span(1), "")
     inside = "__attribute__((always_inline))"  # another library may have a kernel of the name, and its lambda
-    later = f"[]<class ascendc_T>(::std::type_identity<ascendc_T>) {inside} -> ascendc_T"
-    for start, end in (span for kernel in named for span in kernel.defaults):
-        unit.replace(start, start, f"::AscendC::detail::AtLaunch{{{later} {{ return ")
-        unit.replace(end, end, "; }}")
+    for start, end, kind in (span for kernel in named for span in kernel.defaults):
+        if kind:
+            value = f"::std::remove_cv_t<{kind}>"
+            before, after = f"::AscendC::detail::at_launch<{value}>([]() {inside} -> {value} {{ return ", "; })"
+        else:
+            of = "[]<class ascendc_T>(::std::type_identity<ascendc_T>)"
+            before, after = f"::AscendC::detail::AtLaunch{{{of} {inside} -> ascendc_T {{ return ", "; }}"
+        unit.replace(start, start, before)
+        unit.replace(end, end, after)
     for kernel in (k for k in named if k.linked and k.overloads):
         said = _LINKED.search(unit.code, kernel.begin, kernel.word)
         at = said.span(1) if said else (kernel.begin, kernel.begin)

@@ -83,22 +83,27 @@ class Defaults {
   bool evaluates_ = false;
 };
 
-// `bisheng` has each default argument of a kernel that is no literal be one of these, around the expression: it becomes the parameter's
-// type. A launch evaluates it as it asks the kernel, and cores, which call the kernel later and more than once, find the value.
+// `bisheng` has each default argument of a kernel that is no literal be a call of this, with the parameter's type. A launch evaluates it as it
+// asks the kernel, and cores, which call the kernel later and more than once, find the value.
+template <class T, class F>
+T at_launch(F expression) {
+  static const char key = 0;
+  const softnpuAscendcThread& thread = *softnpuAscendcThisThread();
+  auto* const defaults = static_cast<Defaults*>(thread.defaults);
+  if (defaults == nullptr) return expression();
+  if (const void* const known = defaults->find(&key)) return *static_cast<const T*>(known);
+  T value = defaults->evaluate(expression);
+  if (thread.asked != nullptr) defaults->keep(&key, value);
+  return value;
+}
+// The same where the type cannot be read, as of a pointer to a function: it becomes that of the parameter.
 template <class F>
 struct AtLaunch {
-  F expression;  // a generic lambda: the type of its value is told by its argument
+  F expression;  // told the type by its argument
 
   template <class T>
   operator T() const {
-    static const char key = 0;
-    const softnpuAscendcThread& thread = *softnpuAscendcThisThread();
-    auto* const defaults = static_cast<Defaults*>(thread.defaults);
-    if (defaults == nullptr) return expression(std::type_identity<T>());
-    if (const void* const known = defaults->find(&key)) return *static_cast<const T*>(known);
-    T value = defaults->evaluate([&] { return expression(std::type_identity<T>()); });
-    if (thread.asked != nullptr) defaults->keep(&key, value);
-    return value;
+    return at_launch<T>([this] { return expression(std::type_identity<T>()); });
   }
 };
 template <class F>
