@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import operator
+import re
 
 import pytest
 import torch
 from torch import nn
 from torch._inductor import config
+from torch._inductor.cpu_vec_isa import pick_vec_isa
 from torch._inductor.scheduler import Scheduler
 from torch._inductor.utils import run_and_get_code
 from torch.nn.attention.flex_attention import create_block_mask, flex_attention
@@ -155,6 +157,29 @@ def test_a_small_loop_is_not_shared_by_threads(count, chunk, shared):
         found, (code,) = run_and_get_code(torch.compile(lambda x: x.sin() + 1), x.npu())
     assert ("#pragma omp parallel" in code) == shared
     torch.testing.assert_close(found.cpu(), x.sin() + 1)
+
+
+@pytest.mark.parametrize(
+    ("function", "rows", "columns", "vectors"),
+    [
+        (lambda x: (x.sum(0), (x * x).amax(0)), (300,), 32, 4),
+        (lambda x: (x * 2).sum((0, 1)), (70, 70), 128, 4),  # so many that sums are summed in steps
+        (lambda x: x.sum(0), (2000,), 16, 2),  # with 4, threads would share the rows
+        (lambda x: x.sum(1), (3, 300), 32, 4),
+        (lambda x: x.sum(0), (300,), 31, 1),  # would leave a rest
+        (lambda x: x.sum(0), (300,), 2, 1),  # too few parts for several threads
+        (lambda x: x.sum(1), (300,), 32, 1),
+        (lambda x: x.var(0), (2000,), 32, 1),
+        (lambda x: x.double().sum(0), (300,), 32, 1),
+    ],
+)
+def test_sums_of_columns_read_several_vectors_of_a_row(function, rows, columns, vectors):
+    torch.manual_seed(0)
+    x = torch.randn(*rows, columns * pick_vec_isa().nelements(), device="npu")
+    with config.patch({"cpp.threads": 2}):
+        found, (code,) = run_and_get_code(torch.compile(function, fullgraph=True), x)
+    assert set(re.findall(r"VectorizedN<float,(\d)>", code)) == ({str(vectors)} if vectors > 1 else set())
+    torch.testing.assert_close(found, function(x), rtol=1e-5, atol=1e-3)
 
 
 def test_settings_are_those_of_before():
