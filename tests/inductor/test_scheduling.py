@@ -131,6 +131,23 @@ def test_dynamic_shapes():
         compiler.same_as_cpu(function, torch.randn(shape), torch.randn(shape), compiled=compiled, rtol=1e-5, atol=1e-4)
 
 
+@pytest.mark.parametrize("forced", [False, True])
+def test_convolutions_take_images_and_weights_as_they_are(forced):
+    """By their sizes Inductor gives a GPU's convolutions channels-last tensors. Forced, a kernel turns them round."""
+    weights = [torch.randn(96, 80, 3, 3), torch.randn(80, 96, 3, 3)]
+
+    def function(x, first, second):
+        return F.conv2d(F.conv2d(x, first, padding=1), second)
+
+    args = compiler.on("npu", [torch.randn(2, 80, 6, 6), *weights])
+    with config.patch(force_layout_optimization=forced):
+        found, (code,) = run_and_get_code(torch.compile(function, fullgraph=True), *args)
+    assert code.count("extern_kernels.convolution(") == 2
+    assert ("compile_npu_kernel(" in code) == forced
+    torch.testing.assert_close(found, function(*args), rtol=1e-4, atol=1e-2)
+    assert found.stride() == function(*args).stride()
+
+
 @pytest.mark.full
 @pytest.mark.parametrize("optimize", [True, False])
 def test_convolution_in_channels_last(optimize):

@@ -18,7 +18,7 @@ from torch._inductor.utils import parallel_num_threads
 from torch._prims_common import get_computation_dtype
 from torch.fx.experimental.symbolic_shapes import is_concrete_int, statically_known_true
 
-from torch_npu._inductor import decompositions, operands, thresholds
+from torch_npu._inductor import decompositions, layouts, operands, thresholds
 
 aten, prims = torch.ops.aten, torch.ops.prims
 # Inductor's names of what StorageBox.should_realize_on_reuse keeps for the CPU, and the operators lowered to them.
@@ -163,3 +163,4 @@ def make(gm: fx.GraphModule) -> None:
     _keep(gm)
     if any(map(_on_npu, gm.graph.nodes)):
         thresholds.set_in(gm)
+        layouts.keep_in(gm)

@@ -154,6 +154,7 @@ class NpuGraphPass(CustomGraphModulePass):
             decompositions,
             kernels,
             launch,
+            layouts,
             op_overrides,
             scheduling,
             thresholds,
@@ -161,7 +162,7 @@ class NpuGraphPass(CustomGraphModulePass):
         )
 
         written = (attention, choices, decompositions, kernels, launch, op_overrides, operands, scheduling)
-        modules = (*written, cpp_wrapper, thresholds, wrapper)
+        modules = (*written, cpp_wrapper, layouts, thresholds, wrapper)
         files = get_hash_for_files((__file__, *(str(module.__file__) for module in modules)))
         try:
             runs = _C._runs_host_kernels()
