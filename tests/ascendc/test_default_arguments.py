@@ -64,10 +64,11 @@ __global__ __aicore__ void arrays(GM_ADDR x, bool z = kA < kB, std::array<uint32
   mark(x, z + q[0] + q[1] + w);
 }
 std::optional<uint32_t> maybe = 4;
+const uint32_t nine = 9;
 std::any anything = 5u;
 __global__ __aicore__ void taken(GM_ADDR x, std::optional<uint32_t> o = maybe, const std::any a = anything,
                                  std::optional<uint32_t> n = std::nullopt, const uint32_t = next(),
-                                 unsigned int = setting, const uint32_t* p [[maybe_unused]] = &setting) {
+                                 unsigned int = setting, const uint32_t* p [[maybe_unused]] = &nine) {
   mark(x, *o + std::any_cast<uint32_t>(a) + n.value_or(1) + *p);
 }
 const Base& base() { return derived; }
