@@ -6,6 +6,7 @@ What it is not: it knows the columns of no file. custom.py has those of operator
 from __future__ import annotations
 
 import re
+from importlib import metadata
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import tables
@@ -14,7 +15,7 @@ from npu_schema import Schema, parse
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-VERSION = (2, 13)
+VERSION = tuple(int(part) for part in metadata.version("torch").split(".")[:2])
 
 
 class Entry(NamedTuple):
@@ -35,7 +36,7 @@ class Entry(NamedTuple):
             raise self.wrong(f"cannot read the schema {text!r}: {error}") from error
 
     def applies(self, key: str) -> bool:
-        """Is torch 2.13 among the row's versions: `all_version`, `v2.7`, `[v2.1, newest]`?"""
+        """Is the torch in use among the row's versions: `all_version`, `v2.7`, `[v2.1, newest]`?"""
         versions = self.data.get(key, "all_version")
         if versions in ("all_version", ["all_version"]):
             return True

@@ -141,9 +141,9 @@ class Gradient:
             f"  static const auto op = schema_of({named}).typed<{s.cpp_return}({s.types})>();",
             f'  refuse_forward_ad("{s.name}", {", ".join(tensors)});',
             *(f'  refuse_derivative("{s.name}", "{n}", {n});' for n in self.refused),
-            f"  c10::intrusive_ptr<{name}> node;",
+            f"  npu::NodeOf<{name}> node;",
             f"  if (torch::autograd::compute_requires_grad({inputs})) {{",
-            f"    node = c10::make_intrusive<{name}>();",
+            f"    node = npu::make_node<{name}>();",
             f"    node->set_next_edges(torch::autograd::collect_next_edges({inputs}));",
         ]
         for a in self.saved:

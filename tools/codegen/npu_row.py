@@ -6,17 +6,28 @@ and of the files that users write (custom.py).
 
 from __future__ import annotations
 
+import functools
 import json
+from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 import npu_autocast
 import npu_grad
 import npu_operands
 import npu_sizes
+import torchgen
 from npu_schema import Schema
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+
+@functools.cache
+def torchs_tags() -> frozenset[str]:
+    """Of the torch that is installed: at::Tag has them all."""
+    text = (Path(torchgen.__file__).parent / "packaged/ATen/native/tags.yaml").read_text(encoding="utf-8")
+    return frozenset(line.removeprefix("- tag:").strip() for line in text.splitlines() if line.startswith("- tag:"))
+
 
 # The kernel of a function without result, with the None that its schema has.
 WITH_NONE = """\
@@ -92,7 +103,8 @@ class Wrapper:
             tags.append("at::Tag::nondeterministic_seeded")
         written = [a for a in self.schema.arguments if a.alias]
         returned = [r.alias for r in self.schema.returns]
-        if not self.row.composite and len(written) == 1 and written[0].is_tensor and returned == [written[0].alias]:
+        of_written = len(written) == 1 and written[0].is_tensor and returned == [written[0].alias]
+        if of_written and not self.row.composite and "inplace" in torchs_tags():
             tags.append("at::Tag::inplace")
         return f'  m.def(R"({self.schema.text})", {{{", ".join(tags)}}});'
 

@@ -238,6 +238,8 @@ namespace memory {
 void set_fraction(double fraction, c10::DeviceIndex index) { cache_of(index).set_memory_fraction(fraction); }
 double get_fraction(c10::DeviceIndex index) { return cache_of(index).memory_fraction(); }
 
+DeviceStats stats(c10::DeviceIndex index) { return cache_of(index).stats(); }
+
 Snapshot snapshot(c10::DeviceIndex index) {
   if (index != -1) check_device(index);
   Snapshot result;

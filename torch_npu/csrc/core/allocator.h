@@ -5,14 +5,13 @@
 // What it is not: the cache of a device (device_cache.h), its configuration (allocator_config.h).
 #pragma once
 
-#include <c10/core/CachingDeviceAllocator.h>
-
 #include <functional>
 #include <string>
 #include <vector>
 
 #include "csrc/cann/export.h"
 #include "csrc/core/memory_source.h"
+#include "csrc/core/torch_version.h"
 
 namespace npu {
 
@@ -23,6 +22,9 @@ namespace memory {
 
 NPU_API void set_fraction(double fraction, c10::DeviceIndex index);
 NPU_API double get_fraction(c10::DeviceIndex index);
+
+// Those of device_allocator()->getDeviceStats(), and what PyTorch 2.10 has no place for.
+NPU_API DeviceStats stats(c10::DeviceIndex index);
 
 struct Snapshot {
   std::vector<c10::CachingDeviceAllocator::SegmentInfo> segments;

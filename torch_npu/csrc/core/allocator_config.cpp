@@ -48,6 +48,7 @@ constexpr Key kOwnKeys[] = {
     {"throw_on_npumalloc_oom", Kind::kBoolean, 0, 0,
      "a request that cannot be met is an error once cached blocks are freed"},
     {"release_lock_on_npumalloc", Kind::kBoolean, 0, 0, "memory is asked for under the lock"},
+    NPU_KEYS_OF_TORCH  // and what only PyTorch 2.10 leaves to us
 };
 
 struct Pair {
@@ -131,7 +132,7 @@ void apply(const std::string& text, const char* variable, bool with_shared) {
     const std::string wrong = complaint(*own, pair);
     TORCH_CHECK_VALUE(wrong.empty(), "npu: ", variable, "=", text, ": ", pair.key, " ", wrong, ", not ", pair.value);
     if (!own->idle.empty()) TORCH_WARN("npu: ", variable, ": ", pair.key, " has no effect here: ", own->idle);
-    if (pair.key == "segment_size_mb") add_shared("large_segment_size_mb", pair.value);
+    if (pair.key == "segment_size_mb" || pair.key == "large_segment_size_mb") set_large_segment(pair.value, add_shared);
     if (pair.key == "per_process_memory_fraction") new_fraction = std::strtod(pair.value.c_str(), nullptr);
   }
   TORCH_CHECK_VALUE(!(expandable && splitting), "npu: ", variable, "=", text,
@@ -147,12 +148,15 @@ void apply(const std::string& text, const char* variable, bool with_shared) {
   refresh();
 }
 
-// Lets PYTORCH_ALLOC_CONF and torch.accelerator take our keys.
+// Lets PYTORCH_ALLOC_CONF and torch.accelerator take our keys. A PyTorch with CUDA has told c10 of its own before: one that both have
+// is told once, or c10 throws, and the parser of the back end that comes last is called.
 const c10::CachingAllocator::DeviceConfigParserHookRegistry parser_registered(
     [](const std::string& text) { apply(text, "allocator settings", false); },
     [] {
       std::unordered_set<std::string> keys;
-      for (const Key& key : kOwnKeys) keys.emplace(key.name);
+      for (const Key& key : kOwnKeys) {
+        if (std::string name(key.name); !SharedConfig::getKeys().count(name)) keys.insert(std::move(name));
+      }
       return keys;
     }());
 

@@ -3,17 +3,14 @@
 // Who calls it: the allocator, when the device is initialized; csrc/python, for torch.npu.memory._set_allocator_settings.
 #pragma once
 
-#include <c10/core/AllocatorConfig.h>
-
 #include <atomic>
 #include <cstdint>
 #include <string>
 
 #include "csrc/cann/export.h"
+#include "csrc/core/torch_version.h"
 
 namespace npu {
-
-using SharedConfig = c10::CachingAllocator::AcceleratorAllocatorConfig;
 
 // c10's settings as the hot path reads them; refreshed whenever they change.
 struct Tuning {

@@ -50,7 +50,7 @@ class DeviceCache {
   void set_memory_fraction(double fraction);
   double memory_fraction() const;
 
-  c10::CachingDeviceAllocator::DeviceStats stats() const;
+  DeviceStats stats() const;
   void reset_accumulated_stats();
   void reset_peak_stats();
   std::vector<c10::CachingDeviceAllocator::SegmentInfo> snapshot();
@@ -125,7 +125,7 @@ class DeviceCache {
   mutable std::mutex lock_;
   std::string refusal_;  // CANN's reason where it gave no memory for the request that is served
   BlockCounts counts_;
-  c10::CachingDeviceAllocator::DeviceStats stats_;  // those that counts_ does not have
+  DeviceStats stats_;  // those that counts_ does not have
   std::map<c10::StreamId, std::unique_ptr<Pools>> pools_;
   Pools* last_pools_ = nullptr;
   c10::StreamId last_stream_ = -1;

@@ -10,7 +10,6 @@ namespace npu {
 namespace {
 
 using c10::CachingDeviceAllocator::BlockInfo;
-using c10::CachingDeviceAllocator::DeviceStats;
 using c10::CachingDeviceAllocator::SegmentInfo;
 
 // Calls f with every Stat that the blocks do not count.

@@ -7,7 +7,6 @@
 #pragma once
 
 #include <ATen/core/Generator.h>
-#include <ATen/core/GraphImplInterface.h>
 #include <ATen/core/Tensor.h>
 
 #include <list>
@@ -19,6 +18,7 @@
 #include "csrc/cann/export.h"
 #include "csrc/core/event.h"
 #include "csrc/core/stream.h"
+#include "csrc/core/torch_version.h"
 
 namespace npu {
 

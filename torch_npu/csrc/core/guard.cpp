@@ -9,6 +9,7 @@
 #include "csrc/core/lifecycle.h"
 #include "csrc/core/stream.h"
 #include "csrc/core/sync_debug.h"
+#include "csrc/core/torch_version.h"
 
 namespace npu {
 namespace {
@@ -25,7 +26,7 @@ DeviceIndex index_of(Device device) {
   return device.has_index() ? device.index() : current_device();
 }
 
-struct GuardImpl final : c10::impl::DeviceGuardImplInterface {
+struct GuardImpl final : AsksForStreams<c10::impl::DeviceGuardImplInterface> {
   DeviceType type() const override { return DeviceType::PrivateUse1; }
 
   Device exchangeDevice(Device device) const override {

@@ -2,10 +2,10 @@
 // Off unless torch.npu.memory._record_memory_history asked. Guarded by the device cache's lock.
 #pragma once
 
-#include <c10/core/CachingDeviceAllocator.h>
-
 #include <atomic>
 #include <vector>
+
+#include "csrc/core/torch_version.h"
 
 namespace npu {
 

@@ -17,6 +17,7 @@
 #include "csrc/core/pinned_use.h"
 #include "csrc/core/stream.h"
 #include "csrc/core/task_group.h"
+#include "csrc/core/torch_version.h"
 
 namespace npu {
 namespace {
@@ -68,8 +69,10 @@ struct PinnedBlock : at::HostBlock<StreamKey> {
   std::vector<std::shared_ptr<PinnedUse>> uses;
 };
 
-class PinnedImpl final : public at::CachingHostAllocatorImpl<StreamKey, LastUse, PinnedBlock> {
-  using Base = at::CachingHostAllocatorImpl<StreamKey, LastUse, PinnedBlock>;
+using PinnedBase = AsksForCapture<at::CachingHostAllocatorImpl<StreamKey, LastUse, PinnedBlock>, StreamKey>;
+
+class PinnedImpl final : public PinnedBase {
+  using Base = PinnedBase;
 
  public:
   using Block = PinnedBlock;

@@ -10,13 +10,14 @@
 #include <torch/csrc/distributed/c10d/Backend.hpp>
 
 #include "csrc/cann/export.h"
+#include "csrc/core/torch_version.h"
 
 namespace npu::distributed {
 
 using HcclSettings = std::map<std::string, std::variant<int64_t, std::string>>;
 
-struct NPU_API GroupOptions : c10d::Backend::Options {
-  GroupOptions() : c10d::Backend::Options("hccl") {}
+struct NPU_API GroupOptions : HasDescription<c10d::Backend::Options> {
+  GroupOptions() : HasDescription<c10d::Backend::Options>("hccl") {}
   bool is_high_priority_stream = false;
   HcclSettings hccl_config;
 };

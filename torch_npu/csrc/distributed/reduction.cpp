@@ -19,8 +19,8 @@ at::ScalarType reducible_type(at::ScalarType type, const ReduceOp& op) {
   return type == at::kHalf && op.op_ == ReduceOp::AVG ? at::kFloat : type;
 }
 
-const c10d::PreMulSumSupplement* factor_of(const ReduceOp& op) {
-  return op.op_ == ReduceOp::PREMUL_SUM ? dynamic_cast<const c10d::PreMulSumSupplement*>(op.supplement_.get())
+const c10d::NCCLPreMulSumSupplement* factor_of(const ReduceOp& op) {
+  return op.op_ == ReduceOp::PREMUL_SUM ? dynamic_cast<const c10d::NCCLPreMulSumSupplement*>(op.supplement_.get())
                                         : nullptr;
 }
 

@@ -10,6 +10,7 @@
 
 #include <vector>
 
+#include "csrc/core/torch_version.h"
 #include "torch_npu/csrc/ops/cuda_alias_script.h"
 #include "torch_npu/csrc/ops/cuda_alias_select.h"
 
@@ -29,7 +30,7 @@ std::optional<Device> to_npu(std::optional<Device> device) {
 
 // Code that holds a cuda device guards it: every call goes to the npu's guard, which keeps the one current device.
 // Devices and streams it returns are the caller's kind again, so that a guard restores what it exchanged.
-class Guard final : public c10::impl::DeviceGuardImplInterface {
+class Guard final : public AsksForStreams<c10::impl::DeviceGuardImplInterface> {
  public:
   DeviceType type() const override { return DeviceType::CUDA; }
   Device exchangeDevice(Device device) const override { return to_cuda(npu().exchangeDevice(to_npu(device))); }
@@ -73,9 +74,8 @@ class Guard final : public c10::impl::DeviceGuardImplInterface {
   }
 
  private:
-  static const c10::impl::DeviceGuardImplInterface& npu() {
-    return *c10::impl::getDeviceGuardImpl(DeviceType::PrivateUse1);
-  }
+  using Npus = AsksForStreams<c10::impl::DeviceGuardImplInterface>;
+  static const Npus& npu() { return static_cast<const Npus&>(*c10::impl::getDeviceGuardImpl(DeviceType::PrivateUse1)); }
   static Device to_cuda(Device device) { return Device(DeviceType::CUDA, device.index()); }
   static Stream to_cuda(Stream stream) { return Stream(Stream::UNSAFE, to_cuda(stream.device()), stream.id()); }
   static Stream of_npu(Stream stream) { return Stream(Stream::UNSAFE, to_npu(stream.device()), stream.id()); }

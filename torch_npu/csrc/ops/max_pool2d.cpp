@@ -49,12 +49,12 @@ struct Meta final : at::meta::structured_max_pool2d_with_indices {
 
   const at::Tensor& maybe_get_output(int64_t i) override { return outputs[i]; }
   void set_output_strided(int64_t i, at::IntArrayRef sizes, at::IntArrayRef strides,
-                          at::TensorOptions options) override {
+                          at::TensorOptions options NPU_DIMNAMES) override {
     outputs[i] = new_output(sizes, strides, i == 0 ? options : options.dtype(at::kInt));
   }
   void set_output_raw_strided(int64_t i, at::IntArrayRef sizes, at::IntArrayRef strides,
-                              at::TensorOptions options) override {
-    set_output_strided(i, sizes, strides, options);
+                              at::TensorOptions options NPU_DIMNAMES) override {
+    set_output_strided(i, sizes, strides, options NPU_NO_DIMNAMES);
   }
 };
 

@@ -12,6 +12,7 @@
 
 #include "csrc/core/device.h"
 #include "csrc/core/empty.h"
+#include "csrc/core/torch_version.h"
 
 namespace npu {
 
@@ -52,11 +53,11 @@ class Structured final : public Meta {
   // To the meta function an output stays the caller's: it checks what memory it shares.
   const at::Tensor& maybe_get_output(int64_t i) override { return outputs_[i]; }
   void set_output_strided(int64_t i, at::IntArrayRef sizes, at::IntArrayRef strides,
-                          at::TensorOptions options) override {
+                          at::TensorOptions options NPU_DIMNAMES) override {
     set(i, sizes, strides, options);
   }
   void set_output_raw_strided(int64_t i, at::IntArrayRef sizes, at::IntArrayRef strides,
-                              at::TensorOptions options) override {
+                              at::TensorOptions options NPU_DIMNAMES) override {
     set(i, sizes, strides, options);
   }
 
@@ -97,7 +98,7 @@ class Structured final : public Meta {
       resize_output(outputs_[i], sizes, strides, options);
     }
     if constexpr (std::is_base_of_v<at::TensorIteratorBase, Meta>) {
-      at::TensorIteratorBase::set_output_raw_strided(i, sizes, strides, options);
+      at::TensorIteratorBase::set_output_raw_strided(i, sizes, strides, options NPU_NO_DIMNAMES);
     }
   }
 

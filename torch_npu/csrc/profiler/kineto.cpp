@@ -4,7 +4,6 @@
 #include <c10/util/Exception.h>
 #include <libkineto.h>
 #include <output_base.h>
-#include <torch/csrc/profiler/standalone/privateuse1_profiler.h>
 
 #include <algorithm>
 #include <chrono>
@@ -14,7 +13,9 @@
 #include <unordered_map>
 #include <unordered_set>
 
+#include "csrc/core/torch_version.h"
 #include "csrc/profiler/recording.h"
+#include NPU_KINETO_REGISTRY
 
 namespace npu::profiler {
 namespace {

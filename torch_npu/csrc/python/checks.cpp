@@ -321,7 +321,7 @@ void storage_read_on_host(const at::Storage& storage, const std::string& name) {
 // Whether Tensor.tolist goes to a mode or a subclass, which may call it again. Only asks: PyTorch's own question has an effect.
 bool is_overridden(PyObject* tensor) {
   using at::impl::PythonTorchFunctionTLS;
-  if (PythonTorchFunctionTLS::peek_skip_next()) return false;
+  if (skips_next<PythonTorchFunctionTLS>()) return false;
   if (at::impl::torch_function_mode_enabled()) return true;
   if (THPVariable_CheckExact(tensor) || PythonTorchFunctionTLS::get_disabled_state() != at::impl::ENABLED) return false;
   static PyObject* const none =

@@ -24,7 +24,6 @@ namespace {
 
 using c10::CachingAllocator::Stat;
 using c10::CachingAllocator::StatArray;
-using c10::CachingDeviceAllocator::DeviceStats;
 using c10::CachingDeviceAllocator::RecordContext;
 using c10::CachingDeviceAllocator::TraceEntry;
 
@@ -58,7 +57,7 @@ py::dict device_stats(int index) {
   DeviceStats s;
   {
     py::gil_scoped_release no_gil;
-    s = device_allocator()->getDeviceStats(device_index(index));
+    s = memory::stats(device_index(index));
   }
   py::dict d;
   d["num_alloc_retries"] = s.num_alloc_retries;

@@ -68,7 +68,7 @@ std::string list(const std::vector<std::string>& keys) {
 }  // namespace
 
 ParallelStore::ParallelStore(std::string host, ParallelStoreOptions options)
-    : Store(options.timeout), host_(std::move(host)), options_(options) {
+    : HasBarrier<c10d::Store>(options.timeout), host_(std::move(host)), options_(options) {
   const Deadline deadline = after(timeout_);
   if (options_.is_server) {
     try {

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "csrc/cann/export.h"
+#include "csrc/core/torch_version.h"
 #include "csrc/distributed/store/client.h"
 #include "csrc/distributed/store/protocol.h"
 
@@ -33,7 +34,7 @@ struct ParallelStoreOptions {
   std::chrono::milliseconds answer_timeout = std::chrono::minutes(5);
 };
 
-class NPU_API ParallelStore final : public c10d::Store {
+class NPU_API ParallelStore final : public HasBarrier<c10d::Store> {
  public:
   using Bytes = std::vector<uint8_t>;
   using Milliseconds = std::chrono::milliseconds;
@@ -42,7 +43,7 @@ class NPU_API ParallelStore final : public c10d::Store {
   ~ParallelStore() override;
 
   c10::intrusive_ptr<c10d::Store> clone() override;
-  using c10d::Store::barrier;
+  using HasBarrier<c10d::Store>::barrier;
   using c10d::Store::compareSet;
   using c10d::Store::set;
   void set(const std::string& key, const Bytes& value) override;

@@ -26,7 +26,7 @@ std::vector<at::Tensor> unpack_list(const std::vector<SavedVariable>& tensors) {
   return out;
 }
 
-void made_by(const at::Tensor& result, const c10::intrusive_ptr<torch::autograd::Node>& node) {
+void made_by(const at::Tensor& result, const NodeOf<torch::autograd::Node>& node) {
   // Codes of 4 bits, or of hifloat8, in integers have no gradient where the same result of another type has one.
   const bool codes = result.defined() && !torch::autograd::isDifferentiableType(result.scalar_type());
   torch::autograd::set_history(codes ? at::Tensor() : result, node);
@@ -63,7 +63,7 @@ void refuse_derivative(const char* op, const char* name, const std::optional<at:
 }
 
 NodePtr no_derivative(const char* why, torch::autograd::edge_list&& operands) {
-  return c10::make_intrusive<torch::autograd::Error>(why, std::move(operands));
+  return make_node<torch::autograd::Error>(why, std::move(operands));
 }
 
 void refuse_gradient(const NodePtr& node, at::TensorList results) {

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "../../cann/export.h"
+#include "../../core/torch_version.h"
 
 namespace npu::ops {
 
@@ -26,7 +27,7 @@ NPU_API std::optional<at::Tensor> unpack_optional(const SavedVariable& tensor);
 NPU_API std::vector<at::Tensor> unpack_list(const std::vector<SavedVariable>& tensors);
 
 // A result is the node's. One of 8 or 4 bits takes gradients of any type: theirs is none to compute in.
-NPU_API void made_by(const at::Tensor& result, const c10::intrusive_ptr<torch::autograd::Node>& node);
+NPU_API void made_by(const at::Tensor& result, const NodeOf<torch::autograd::Node>& node);
 
 // The gradient of an output that nothing flowed into is zero; that of one that is None undefined.
 NPU_API at::Tensor gradient(const variable_list& gradients, size_t index, const torch::autograd::Node& node);
@@ -47,7 +48,7 @@ void refuse_forward_ad(const char* name, const T&... operands) {
 NPU_API void refuse_derivative(const char* op, const char* name, const std::optional<at::Tensor>& operand);
 
 // Of an operator without derivative: the node whose backward pass says `why`, and results that lead to it. Integers do not.
-using NodePtr = c10::intrusive_ptr<torch::autograd::Node>;
+using NodePtr = NodeOf<torch::autograd::Node>;
 NPU_API NodePtr no_derivative(const char* why, torch::autograd::edge_list&& operands);
 NPU_API void refuse_gradient(const NodePtr& node, at::TensorList results);
 

@@ -123,7 +123,7 @@ Five old_lstm_backward(const LstmGrads& grads, const Tensor& input, const Tensor
       run_lstm_back(left, wide(w.hidden), wide(c[0]), of_h, for_steps(op, "gradc", grads.c, left.c));
   const Tensor rows = at::cat({wide(input), before(wide(h[0]), wide(left.h))}, -1);
   return {multiplied(sums, wide(w.input).t()).to(input.scalar_type()), over_steps(rows, sums).to(weight.scalar_type()),
-          sums.sum({0, 1}).to(bias.scalar_type()), dh.unsqueeze(0).to(h.scalar_type()),
+          sums.sum(at::IntArrayRef{0, 1}).to(bias.scalar_type()), dh.unsqueeze(0).to(h.scalar_type()),
           dc.unsqueeze(0).to(c.scalar_type())};
 }
 
@@ -211,8 +211,8 @@ Six old_gru_backward(const OptionalTensor& grad_y, const OptionalTensor& grad_h,
   return {over_steps(wide(input), of_x).to(w_ih.scalar_type()),
           over_steps(before(wide(h[0]), wide(left.h)), of_state).to(w_hh.scalar_type()),
           multiplied(of_x, wide(w_ih).t()).to(input.scalar_type()),
-          of_x.sum({0, 1}).to(b_ih.scalar_type()),
-          of_state.sum({0, 1}).to(b_hh.scalar_type()),
+          of_x.sum(at::IntArrayRef{0, 1}).to(b_ih.scalar_type()),
+          of_state.sum(at::IntArrayRef{0, 1}).to(b_hh.scalar_type()),
           dh.unsqueeze(0).to(h.scalar_type())};
 }
 

@@ -142,7 +142,7 @@ Lists lstm_layers_backward(const Tensor& grad_y, const Tensor& grad_h, const Ten
                                               with_last(at::zeros_like(of_states), grad_c[e]));
     of_h[e] = dh.to(hx[0].scalar_type());
     of_c[e] = dc.to(hx[1].scalar_type());
-    const Tensor bias = sums.sum({0, 1});
+    const Tensor bias = sums.sum(at::IntArrayRef{0, 1});
     put_params(of_params, params, e, l,
                {over_steps(sums, turned(x, backwards)), over_steps(sums, before(wide(hx[0][e]), wide(h))), bias, bias});
     return turned(multiplied(sums, w.input.t()), backwards);
@@ -192,7 +192,7 @@ List gru_layers_backward(const Tensor& grad_y, const Tensor& grad_h, const Tenso
     of_h[e] = dh.to(hx.scalar_type());
     put_params(of_params, params, e, l,
                {over_steps(of_x, turned(x, backwards)), over_steps(of_state, before(wide(hx[e]), wide(h))),
-                of_x.sum({0, 1}), of_state.sum({0, 1})});
+                of_x.sum(at::IntArrayRef{0, 1}), of_state.sum(at::IntArrayRef{0, 1})});
     return turned(multiplied(of_x, w.input.t()), backwards);
   };
   const Tensor of_input = back_through(grad_y, input, left.h, l, entry);
