@@ -32,12 +32,12 @@ from torch_npu._startup import watch_if_asked as _watch_if_asked  # noqa: E402
 _register()
 _name_root(__path__[0])
 
-from torch_npu import npu  # noqa: E402  (needs the name of the device)
+from torch_npu import _torch_version, npu  # noqa: E402  (needs the name of the device)
 from torch_npu._operators import find as __getattr__  # noqa: E402, F401  (torch_npu.npu_swiglu and the like)
 from torch_npu._operators import names as __dir__  # noqa: E402, F401
 from torch_npu.npu._format import Format, get_npu_format  # noqa: E402, F401
 
-__version__ = "2.13.0"
+__version__ = f"{_torch_version.MAJOR}.{_torch_version.MINOR}.0"
 # PyTorch's quantized types: no tensor of them is made on the npu. Programs that list what they can send ask for it.
 unsupported_dtype = [torch.quint8, torch.quint4x2, torch.quint2x4, torch.qint32, torch.qint8]
 

@@ -7,6 +7,7 @@ from types import ModuleType
 
 import torch
 
+from torch_npu._torch_version import HAS_GRAPHS, refuse_inductor
 from torch_npu._when_imported import WhenImported
 
 
@@ -56,4 +57,4 @@ def register() -> None:
     WhenImported("torch._functorch.compile_utils", _draws)
     WhenImported("torch._dynamo.device_interface", _interface)
     WhenImported("torch._dynamo", _names)
-    WhenImported("torch._inductor.compile_fx", _code_generator)
+    WhenImported("torch._inductor.compile_fx", _code_generator if HAS_GRAPHS else refuse_inductor)

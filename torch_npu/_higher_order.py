@@ -24,6 +24,7 @@ import torch
 from torch._C import DispatchKey, DispatchKeySet
 
 from torch_npu import _C
+from torch_npu._torch_version import DRAWS_IN_GRAPHS, register_graphsafe_rng_device_type
 from torch_npu._when_imported import WhenImported
 
 # Where the forward drew: (device, seed and offset of its own generator) → seed and offset of the device's. The backward
@@ -98,10 +99,10 @@ def _allow_flex_attention(module: ModuleType) -> None:
 
 
 def register() -> None:
-    from torch._functorch._aot_autograd.utils import register_graphsafe_rng_device_type
     from torch._higher_order_ops.flex_attention import flex_attention
 
-    WhenImported("torch._functorch.partitioners", _draw_in_graphs_as_eager)  # it makes such operators
+    if DRAWS_IN_GRAPHS:
+        WhenImported("torch._functorch.partitioners", _draw_in_graphs_as_eager)  # it makes such operators
     register_graphsafe_rng_device_type("npu")
     flex_attention.py_impl(DispatchKey.AutocastPrivateUse1)(_autocast_flex_attention)
     WhenImported("torch.nn.attention.flex_attention", _allow_flex_attention)

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import subprocess
+from pathlib import Path
+
 import pytest
+import torch
 
 from tests.core.tools import output
 
@@ -83,6 +87,33 @@ def test_settings_may_change_while_the_program_runs():
     )
     assert text.splitlines()[0] == "40"
     assert "there is no key 'nonsense'" in text
+
+
+FIRST = """
+#include <c10/core/AllocatorConfig.h>
+const c10::CachingAllocator::DeviceConfigParserHookRegistry registered([](const std::string&) {},
+                                                                       {"base_addr_aligned_kb", "of_cuda"});
+"""
+
+
+def test_another_back_end_may_have_told_c10_of_a_key_before(tmp_path):
+    """A PyTorch with CUDA has: the import ended the process. What either knows is taken."""
+    (tmp_path / "first.cpp").write_text(FIRST)
+    home = Path(torch.__file__).parent
+    command = ["g++", "-std=c++20", "-shared", "-fPIC", "first.cpp", "-o", "first.so", f"-isystem{home}/include"]
+    subprocess.run([*command, f"-L{home}/lib", "-lc10"], cwd=tmp_path, check=True)
+    text = output(
+        f"""
+        import ctypes, torch
+        ctypes.CDLL({str(tmp_path / "first.so")!r})
+        import torch_npu
+        torch._C._accelerator_setAllocatorSettings("per_process_memory_fraction:0.5,page_size:1g,of_cuda:1")
+        print(torch.npu.get_per_process_memory_fraction(), (torch.ones(2).npu() + 1).tolist())
+        """,
+        fresh=True,
+        TORCH_DEVICE_BACKEND_AUTOLOAD="0",
+    )
+    assert text == "0.5 [2.0, 2.0]"
 
 
 def test_a_block_above_max_split_size_is_not_split():

@@ -54,7 +54,7 @@ def test_the_pool_has_the_size_the_variable_says():
 def test_high_priority_streams_are_others():
     low, high = torch.npu.Stream(), torch.npu.Stream(priority=-1)
     assert (low.priority, high.priority) == (0, -1)
-    assert low.native_handle != high.native_handle
+    assert low.npu_stream != high.npu_stream
 
 
 def test_a_stream_knows_its_device():

@@ -85,11 +85,16 @@ def output(program: str, fresh: bool = False, imports: bool = False, **env: str 
     return run(program, fresh=fresh, imports=imports, **env).stdout.strip()
 
 
+def raw(stream: torch.Stream) -> int:
+    """CANN's handle: torch.Stream has native_handle since PyTorch 2.13."""
+    return torch_npu._C._raw_stream(stream.stream_id, stream.device_index)
+
+
 def busy(stream: torch.Stream, seconds: float) -> None:
     """Keeps `stream` busy for that long, without Python and without a core."""
     acl = ctypes.CDLL(str(LIBRARY))
     sleep = ctypes.cast(ctypes.CDLL(None).usleep, ctypes.c_void_p)
-    status = acl.aclrtLaunchHostFunc(ctypes.c_void_p(stream.native_handle), sleep, ctypes.c_void_p(int(seconds * 1e6)))
+    status = acl.aclrtLaunchHostFunc(ctypes.c_void_p(raw(stream)), sleep, ctypes.c_void_p(int(seconds * 1e6)))
     assert status == 0, status
 
 
@@ -104,7 +109,7 @@ class Gate:
         self._libc.sem_init(self._semaphore, 0, 0)
         wait = ctypes.cast(self._libc.sem_wait, ctypes.c_void_p)
         acl = ctypes.CDLL(str(LIBRARY))
-        status = acl.aclrtLaunchHostFunc(ctypes.c_void_p(stream.native_handle), wait, self._semaphore)
+        status = acl.aclrtLaunchHostFunc(ctypes.c_void_p(raw(stream)), wait, self._semaphore)
         assert status == 0, status
 
     def open(self, after: float = 0) -> None:
@@ -117,9 +122,11 @@ class Gate:
 
 BUSY = f"""
 import ctypes
+import torch_npu
 def busy(stream, seconds):
     acl = ctypes.CDLL({str(LIBRARY)!r})
     sleep = ctypes.cast(ctypes.CDLL(None).usleep, ctypes.c_void_p)
-    handle, microseconds = ctypes.c_void_p(stream.native_handle), ctypes.c_void_p(int(seconds * 1e6))
+    handle = ctypes.c_void_p(torch_npu._C._raw_stream(stream.stream_id, stream.device_index))
+    microseconds = ctypes.c_void_p(int(seconds * 1e6))
     assert acl.aclrtLaunchHostFunc(handle, sleep, microseconds) == 0
 """

@@ -58,7 +58,7 @@ from torch_npu._C._distributed_c10d import ProcessGroupHCCL
 library = ctypes.CDLL({str(LIBRARY)!r})
 def priority(stream):
     found = ctypes.c_uint32()
-    assert library.aclrtStreamGetPriority(ctypes.c_void_p(stream.native_handle), ctypes.byref(found)) == 0
+    assert library.aclrtStreamGetPriority(ctypes.c_void_p(stream.npu_stream), ctypes.byref(found)) == 0
     return found.value
 class Streams(TorchDispatchMode):
     seen = set()

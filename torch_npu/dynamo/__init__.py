@@ -15,6 +15,8 @@ from typing import Any
 
 import torch
 
+from torch_npu._torch_version import HAS_GRAPHS, refuse_graphs
+
 
 class _Backend:
     """A callable object: Dynamo calls its reset() with torch._dynamo.reset()."""
@@ -23,6 +25,8 @@ class _Backend:
         self.__name__, self._module = name, module
 
     def __call__(self, module: torch.fx.GraphModule, inputs: Sequence[Any], **settings: Any) -> Any:
+        if not HAS_GRAPHS:
+            refuse_graphs()
         return importlib.import_module(self._module).compile_module(module, inputs, **settings)
 
     def reset(self) -> None:

@@ -121,10 +121,13 @@ def _gather_out(tensors: Tensors, out: torch.Tensor, dim: int) -> torch.Tensor:
     return out
 
 
+FUNCTIONS = (_broadcast, _broadcast_out, _broadcast_coalesced, _scatter, _scatter_out, _gather, _gather_out)
+
+
 def supply() -> None:
     if hasattr(torch._C, "_broadcast_coalesced"):
         return
-    for function in (_broadcast, _broadcast_out, _broadcast_coalesced, _scatter, _scatter_out, _gather, _gather_out):
+    for function in FUNCTIONS:
         setattr(torch._C, function.__name__, function)
     # torch.nn.parallel.comm.reduce_add asks for NCCL first, and adds without it. Nothing of ours is around that
     # question, so the warning is left out for the process, but only where that module is the one that asks.

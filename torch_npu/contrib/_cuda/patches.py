@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from torch_npu.npu import tensor_types
+from torch_npu.npu import _spread, tensor_types
 
 from ._attributes import Attributes
 
@@ -100,8 +100,8 @@ def _fake_tensor(attributes: Attributes) -> None:
     # torch.compile and torch.export: a fake factory keeps the device it was asked for; the real one does not.
     from torch._subclasses.fake_tensor import FakeTensor
 
-    normalize = FakeTensor._normalize_fake_device
-    attributes.set(FakeTensor, "_normalize_fake_device", staticmethod(lambda device: normalize(to_npu(device))))
+    if normalize := getattr(FakeTensor, "_normalize_fake_device", None):  # PyTorch 2.10 has it not
+        attributes.set(FakeTensor, "_normalize_fake_device", staticmethod(lambda device: normalize(to_npu(device))))
 
     # Dynamo answers `x.is_cuda` itself.
     def is_cuda(variable: Any, tx: Any) -> Any:
@@ -119,6 +119,9 @@ def _data_parallel(attributes: Attributes) -> None:
     # DataParallel compares devices of this type with those of the module's parameters.
     attributes.rebind("torch.nn.parallel", torch._utils._get_available_device_type, lambda: "npu")
     attributes.set(torch._utils, "_get_available_device_type", lambda: "npu")
+    for function in _spread.FUNCTIONS:  # a PyTorch with CUDA has its own, for its own devices
+        if getattr(torch._C, function.__name__) is not function:
+            attributes.set(torch._C, function.__name__, function)
     attributes.set(torch.cuda.nccl, "is_available", lambda tensors: False)
     # NCCL's release whose features libhccl has: averages and bfloat16 (2.10), factors (2.11), splitting (2.18).
     attributes.set(torch.cuda.nccl, "version", lambda: (2, 18, 0))
