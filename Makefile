@@ -1,5 +1,5 @@
-# One command each: make demo · test · test-full · test-clients · sanitize · fuzz · aarch64 · lint · format · bench ·
-#                build · clean.
+# One command each: make demo · test · test-full · test-clients · sanitize · fuzz · aarch64 · versions · lint · format ·
+#                bench · build · clean.
 # Needs Python 3.11 (pip, venv), make and g++; everything else is installed into .venv, pinned.
 #
 #   TORCH_SPEC, TORCH_INDEX_ARGS   which torch: TORCH_INDEX_ARGS="--index-url https://download.pytorch.org/whl/cpu" is the CPU build
@@ -124,6 +124,18 @@ AARCH64 ?= build/arm
 aarch64: $(VENV)/ready
 	export PATH="$(abspath $(BIN)):$$PATH" JOBS=$(JOBS) && python tools/dev/aarch64.py layout $(AARCH64) && \
 	  python tools/dev/aarch64.py build $(AARCH64) build/aarch64 && python tools/dev/aarch64.py check $(AARCH64) build/aarch64
+
+# The same sources for another torch, in a folder and an environment of their own (docs/packages.md), and the rooms that tell whether it
+# works. The index serves 2.10 for x86-64 as a CUDA build: 7 GB. Graph mode is 2.13's, and whoever starts compilers has its room elsewhere.
+VERSION ?= 2.10.0
+CORE := tests/core tests/ops tests/python tests/amp tests/optim tests/training tests/sharing tests/distributed/test_group.py \
+        tests/distributed/test_ddp.py tests/package/test_versions.py
+.PHONY: versions
+versions: VERSION_TREE := build/versions/$(VERSION)
+versions:
+	$(PYTHON) tools/dev/versions.py $(VERSION) $(VERSION_TREE)
+	$(MAKE) -C $(VERSION_TREE) build TORCH_SPEC=torch==$(VERSION)
+	cd $(VERSION_TREE) && $(BIN)/pytest -m "not full" $(NO_HANG) $(CORE) $(ARGS)
 
 .PHONY: bench
 bench: build

@@ -6,6 +6,7 @@ beside torch_npu, which holds the root; the distribution anycend-softnpu as `sof
 
 from __future__ import annotations
 
+import re
 from importlib import metadata
 from pathlib import Path
 
@@ -28,6 +29,16 @@ def root() -> Path:
 def distribution() -> str:
     """Which distribution this package belongs to."""
     return "anycend" if __name__ == "anycend" else "anycend-softnpu"
+
+
+def torch_version() -> str:
+    """The torch that this package was built against, by its own requirement."""
+    try:
+        required = metadata.requires(distribution()) or []
+    except metadata.PackageNotFoundError:
+        required = []
+    pins = [found[1] for text in required if (found := re.match(r"torch==([\d.]+)", text))]
+    return pins[0] if pins else "2.13.0"
 
 
 def version() -> str:

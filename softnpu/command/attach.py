@@ -9,7 +9,7 @@ import json
 import sysconfig
 from pathlib import Path
 
-from . import Refused
+from . import Refused, torch_version
 
 RECORD = "anycend-attached.json"
 
@@ -19,8 +19,8 @@ def vendor_site(folder: Path | None) -> Path:
     site = (folder or Path(sysconfig.get_path("platlib"))).resolve()
     if not any(site.glob("torch_npu-*.dist-info")) or not (site / "torch_npu").is_dir():
         raise Refused(
-            f"the vendor's torch_npu is not installed in {site}: pip install --no-deps torch-npu==2.13.0 there, "
-            "or name another folder with --site-packages"
+            f"the vendor's torch_npu is not installed in {site}: "
+            f"pip install --no-deps torch-npu=={torch_version()} there, or name another folder with --site-packages"
         )
     if any(site.glob("anycend-*.dist-info")):
         raise Refused(

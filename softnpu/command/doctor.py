@@ -16,10 +16,9 @@ from collections.abc import Iterator, Mapping
 from importlib import metadata
 from pathlib import Path
 
-from . import Refused, patience, preflight, root
+from . import Refused, patience, preflight, root, torch_version
 from .finding import Finding
 
-TORCH = "2.13."
 PREFIXES = ("ANYCEND_", "ASCEND_", "HCCL_", "HCCN_", "TORCH_NPU_", "TORCH_HCCL_", "TORCH_TRANSFER_", "PYTORCH_NPU_")
 # Taken with the vendor's meaning, of which there is nothing here: the value that asks for it, and what is missing.
 NOTHING_OF = {"ASCEND_GLOBAL_EVENT_ENABLE": ("1", "the software NPU logs no events")}
@@ -48,12 +47,14 @@ def installed(name: str) -> str | None:
 
 def check_packages() -> Iterator[Finding]:
     found = {name: installed(name) for name in ("torch", "anycend", "anycend-softnpu", "torch-npu")}
+    wanted = torch_version()
     yield Finding(True, f"Python {sys.version.split()[0]} in {sys.prefix}")
     if found["torch"] is None:
-        yield Finding(False, "torch is not installed", "pip install torch==2.13.0")
+        yield Finding(False, "torch is not installed", f"pip install torch=={wanted}")
     else:
-        right = found["torch"].startswith(TORCH)
-        remedy = "" if right else f"torch_npu is built for {TORCH}x: pip install torch==2.13.0"
+        series = wanted.rpartition(".")[0]
+        right = found["torch"].startswith(f"{series}.")
+        remedy = "" if right else f"torch_npu is built for {series}.x: pip install torch=={wanted}"
         yield Finding(right, f"torch {found['torch']}", remedy)
     for name in ("anycend", "anycend-softnpu", "torch-npu"):
         if found[name]:
