@@ -26,7 +26,7 @@ def register_graphsafe_rng_device_type(device: str) -> None:
 def refuse_graphs() -> None:
     raise NotImplementedError(
         f"npu: torch.compile needs torch 2.13 on the npu, and this is {torch.__version__}: pip install torch==2.13.0 "
-        'and the torch_npu built for it, or run the function as it is (backend="eager" and "aot_eager" work)'
+        "and the torch_npu built for it, or call the function itself, which is not compiled"
     )
 
 

@@ -16,7 +16,7 @@ from tests.hccl.sanitized import environment
 # Blocks that wait, meet, poll, fail and divide; threads, streams, devices, captures; launches of each form.
 FILES = ("blocks", "threads", "flags", "launches", "order", "global_order", "default_arguments")
 WRONG = "order"  # has kernels that read beyond their memory, which AddressSanitizer finds without us
-SLOW = "signal or handler"  # programs whose handlers of signals the sanitizer's runtime has first
+HANDLERS = "signal or handler"  # programs whose handlers of signals the sanitizer's runtime has first
 
 
 def main(preset: str) -> None:
@@ -32,7 +32,8 @@ def main(preset: str) -> None:
     # The compiler itself runs without.
     own |= {"ANYCEND_CXX": f"env -u LD_PRELOAD g++ -fsanitize={flag} -fno-omit-frame-pointer -g1"}
     files = [str(ROOT / "tests" / "ascendc" / f"test_{name}.py") for name in FILES if (preset, name) != ("asan", WRONG)]
-    command = ["setarch", "-R", sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-k", f"not ({SLOW})"]
+    pytest = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"]
+    command = ["setarch", "-R", *pytest, "-k", f"not ({HANDLERS})"]
     done = subprocess.run([*command, *files], env={**os.environ, **own}, cwd=ROOT, check=False)
     if found := sorted(f.read_text() for f in folder.glob("found.*")):
         sys.exit("\n".join(found))

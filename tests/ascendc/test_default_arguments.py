@@ -78,6 +78,9 @@ __global__ __aicore__ void converted(GM_ADDR x, uint32_t v = counter, uint32_t (
 }
 constexpr __global__ __aicore__ void constant(GM_ADDR x, uint32_t v = next()) { mark(x, v); }
 
+__global__ __aicore__ void called_by_a_core(GM_ADDR x, uint32_t v = nine + sizeof(calls)) { mark(x, v); }
+__global__ __aicore__ void calls_another(GM_ADDR x, uint32_t v = next()) { if (v == 1) called_by_a_core(x); }
+
 extern "C" {
 void at(uint32_t s) { calls = 0, setting = s; }
 int called() { return calls; }
@@ -94,6 +97,7 @@ GO(less, less)
 GO(converted, converted)
 GO(arrays, arrays)
 GO(taken, taken)
+GO(calls_another, calls_another)
 GO(constant, constant)
 void go_null(void* s, uint8_t* x) {
   void (*none)(GM_ADDR) = nullptr;
@@ -112,6 +116,7 @@ void go_null(void* s, uint8_t* x) {
 """
 WANTED = {"of_a_call": 1, "of_a_variable": 5, "of_two": 550, "literals": 15, "of_a_template": 22, "commas": 31}
 WANTED |= {"declared": 1, "member": 1, "constant": 1, "less": 5, "converted": 25, "arrays": 9, "taken": 19}
+WANTED |= {"calls_another": 13}
 CALLS = {"of_a_variable": 0, "literals": 0, "commas": 0, "of_two": 2, "converted": 0, "arrays": 0}
 
 

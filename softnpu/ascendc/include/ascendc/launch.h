@@ -92,8 +92,10 @@ T at_launch(F expression) {
   auto* const defaults = static_cast<Defaults*>(thread.defaults);
   if (defaults == nullptr) return expression();
   if (const void* const known = defaults->find(&key)) return *static_cast<const T*>(known);
+  if (thread.asked == nullptr)
+    return expression();  // a core, of which others run beside it, calls a kernel as a function
   T value = defaults->evaluate(expression);
-  if (thread.asked != nullptr) defaults->keep(&key, value);
+  defaults->keep(&key, value);
   return value;
 }
 // The same where the type cannot be read, as of a pointer to a function: it becomes that of the parameter.
