@@ -1,5 +1,5 @@
 // Sleep on a 32-bit word until it changes. Not for words shared between processes.
-// Who uses it: token, progress, executor, event, hold; many for times alone.
+// Who uses it: token, progress, executor, event, hold; the pool of AscendC kernels; many for times alone.
 #pragma once
 
 #include <linux/futex.h>

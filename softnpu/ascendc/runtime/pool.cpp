@@ -37,7 +37,9 @@ bool Pool::call(Helped& run) noexcept {
   } catch (const std::exception&) {
     return false;
   }
-  called_.notify_one();
+  calls_.store(waiting_.size(), std::memory_order_release);
+  caller_ = sched_getcpu();
+  if (waiting_.size() > static_cast<size_t>(looking_)) called_.notify_one();
   return true;
 }
 
@@ -46,15 +48,25 @@ int Pool::take_back(Helped& run) noexcept {
   const auto end = std::remove(waiting_.begin(), waiting_.end(), &run);
   const int count = static_cast<int>(waiting_.end() - end);
   waiting_.erase(end, waiting_.end());
+  calls_.store(waiting_.size(), std::memory_order_release);
   return count;
 }
 
 void Pool::serve() noexcept {
   std::unique_lock lock(mutex_);
   for (;;) {
+    // On the processor of who calls it, it would only be in the way: one that sleeps is woken on another.
+    if (waiting_.empty() && looking_ < processors() - 1 && caller_ != sched_getcpu()) {
+      ++looking_;
+      lock.unlock();
+      look([this] { return calls_.load(std::memory_order_acquire) != 0; });
+      lock.lock();
+      --looking_;
+    }
     called_.wait(lock, [this] { return !waiting_.empty(); });
     Helped* run = waiting_.front();
     waiting_.pop_front();
+    calls_.store(waiting_.size(), std::memory_order_release);
     --idle_;
     lock.unlock();
     run->help();

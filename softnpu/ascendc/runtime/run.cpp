@@ -44,8 +44,12 @@ std::string Run::go() noexcept {
     for (uint32_t i = 1; i < useful; ++i) call_helper();
   }
   work();
-  std::unique_lock lock(mutex_);
-  threads_ -= Pool::get().take_back(*this);
+  {
+    const std::lock_guard lock(mutex_);
+    threads_ -= Pool::get().take_back(*this);
+  }
+  Pool::look([this] { return threads_ == 0; });
+  std::unique_lock lock(mutex_);  // also where it is 0: the last helper may still hold it
   changed_.wait(lock, [this] { return threads_ == 0; });
   if (given_up_) return given_up_;
   return error_ + places();

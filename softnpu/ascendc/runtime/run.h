@@ -2,6 +2,7 @@
 // What it is not: the stream's task (launch.cpp), which makes one each time it runs (a graph replays it). Its lock comes before the pool's.
 #pragma once
 
+#include <atomic>
 #include <chrono>
 #include <condition_variable>
 #include <cstdint>
@@ -62,7 +63,7 @@ class Run final : public Helped {
   std::condition_variable changed_;
   uint32_t next_ = 0, finished_ = 0;
   std::chrono::steady_clock::time_point moved_{};  // when a block was last begun
-  int threads_ = 0;                                // of the pool: called, and not back yet
+  std::atomic<int> threads_ = 0;                   // of the pool: called, and not back yet; written with the lock held
   std::vector<const std::function<bool()>*> waiting_;
   bool failed_ = false;
   std::string error_;
