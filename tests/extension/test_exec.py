@@ -57,7 +57,9 @@ def test_what_is_not_given_is_null(ops):
     assert ops.clamp(x, None, 1).tolist() == [-2, 0, 1]
 
 
-@pytest.mark.parametrize("way", range(7), ids="literal pointer string constant vector array tensors".split())
+@pytest.mark.parametrize(
+    "way", range(9), ids="literal pointer string constant vector array tensors ints shorts".split()
+)
 def test_texts_and_lists_as_cpp_has_them(ops, way):
     x, scale = torch.tensor([[0.3, 1.6], [2.2, -3.6]], device="npu"), torch.tensor([10.0], device="npu")
     wanted = [[25, -20], [25, -20]] if way > 2 else [[3, 16], [22, -36]]

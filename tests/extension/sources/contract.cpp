@@ -317,6 +317,10 @@ Tensor quantized(const Tensor& x, const Tensor& scale, int64_t way) {
     if (way == 4) EXEC_NPU_CMD_EXT(aclnnReduceSum, x, vector, true, at::kFloat, kept);
     if (way == 5) EXEC_NPU_CMD_EXT(aclnnReduceSum, x, array, true, at::kFloat, kept);
     if (way == 6) EXEC_NPU_CMD_EXT(aclnnCat, std::vector<Tensor>({x.sum(0, true)}), 0L, kept);
+    const int ints[] = {-2};
+    const std::vector<int16_t> shorts = {0};
+    if (way == 7) EXEC_NPU_CMD_EXT(aclnnReduceSum, x, ints, true, at::kFloat, kept);
+    if (way == 8) EXEC_NPU_CMD_EXT(aclnnReduceSum, x, shorts, true, at::kFloat, kept);
     EXEC_NPU_CMD_EXT(aclnnAscendQuant, kept.expand_as(x), scale, nullptr, false, mode.c_str(), type, out);
   }
   return out;

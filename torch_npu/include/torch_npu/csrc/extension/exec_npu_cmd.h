@@ -3,7 +3,7 @@
 //
 //   at::Tensor, optional of it            aclTensor*, null where it is undefined     at::ScalarType, aclDataType   aclDataType
 //   at::Scalar, optional of it            aclScalar*                                 bool, int64_t, double, float  themselves
-//   lists of int64_t, optional of them    aclIntArray*                               strings                       const char*
+//   lists of whole numbers, optional too  aclIntArray*                               strings                       const char*
 //   lists of double or float              aclFloatArray*                             at::TensorList                aclTensorList*
 //   std::array<bool, N>, lists of bool    aclBoolArray*                              lists of at::Scalar           aclScalarList*
 //   pointers, char* among them            themselves
@@ -146,6 +146,15 @@ template <std::ranges::contiguous_range L>
 auto convert(const L& values) {
   return convert(
       at::ArrayRef<std::ranges::range_value_t<const L>>(std::ranges::data(values), std::ranges::size(values)));
+}
+// Other whole numbers are copied. Any other array of C would be one `true`, by way of its pointer.
+template <std::ranges::contiguous_range L>
+  requires(!is_listed<std::ranges::range_value_t<const L>> &&
+           !std::is_same_v<std::ranges::range_value_t<const L>, char>)
+auto convert(const L& values) {
+  static_assert(std::is_integral_v<std::ranges::range_value_t<const L>>,
+                "EXEC_NPU_CMD_EXT takes lists of whole numbers, double, float, bool, at::Tensor and at::Scalar");
+  return convert(at::IntArrayRef(std::vector<int64_t>(std::ranges::begin(values), std::ranges::end(values))));
 }
 inline Handle<aclBoolArray> convert(const std::vector<bool>& values) {
   const c10::SmallVector<bool, 8> copied(values.begin(), values.end());
