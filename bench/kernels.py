@@ -1,5 +1,7 @@
 """AscendC kernels compiled by `bisheng` against ATen's kernels of the CPU: Add, Mul and Exp of floats.
 
+Each in two ways: a block takes one part of the vector, or blocks take tiles in turn.
+
     python bench/kernels.py [--rounds 15] [--elements 1048576,16777216] [--only Mul]
 
 Both run on the same numbers in turns, with as many threads; a kernel's time is from its launch to the end of the
@@ -38,8 +40,8 @@ extern "C" __global__ __aicore__ void bench_{name}(GM_ADDR x, GM_ADDR y, GM_ADDR
   gx.SetGlobalBuffer((__gm__ float*)x);
   gy.SetGlobalBuffer((__gm__ float*)y);
   gz.SetGlobalBuffer((__gm__ float*)z);
-  for (uint32_t i = GetBlockIdx() * kTile; i < total; i += GetBlockNum() * kTile) {{
-    const uint32_t n = total - i < kTile ? total - i : kTile;
+  {tiles} {{
+    const uint32_t n = end - i < kTile ? end - i : kTile;
     const DataCopyExtParams piece(1, n * sizeof(float), 0, 0, 0);
     auto a = in_x.AllocTensor<float>(), b = in_y.AllocTensor<float>();
     DataCopyPad(a, gx[i], piece, DataCopyPadExtParams<float>());
@@ -61,6 +63,15 @@ extern "C" __global__ __aicore__ void bench_{name}(GM_ADDR x, GM_ADDR y, GM_ADDR
 """
 HEAD = '#include "kernel_operator.h"\nusing namespace AscendC;\nconstexpr uint32_t kTile = 4096;\n'
 BLOCKS = 8
+TILES = {
+    "": """
+  const uint32_t part = (total + GetBlockNum() - 1) / GetBlockNum(), begin = GetBlockIdx() * part;
+  const uint32_t end = total - begin < part ? total : begin + part;
+  for (uint32_t i = begin; i < end; i += kTile)""",
+    "_turns": """
+  const uint32_t end = total;
+  for (uint32_t i = GetBlockIdx() * kTile; i < end; i += GetBlockNum() * kTile)""",
+}
 CALLS: dict[str, tuple[str, Callable[..., torch.Tensor]]] = {
     "Add": ("Add(c, a, b, n)", torch.add),
     "Mul": ("Mul(c, a, b, n)", torch.mul),
@@ -73,7 +84,12 @@ def library(folder: Path) -> ctypes.CDLL:
 
     bisheng = Path(torch_npu.__file__).parent / "softnpu" / "bin" / "bisheng"
     source = folder / "kernels.asc"
-    source.write_text(HEAD + "".join(KERNEL.format(name=name, call=call) for name, (call, _) in CALLS.items()))
+    kernels = [
+        KERNEL.format(name=name + way, call=call, tiles=tiles)
+        for name, (call, _) in CALLS.items()
+        for way, tiles in TILES.items()
+    ]
+    source.write_text(HEAD + "".join(kernels))
     made = folder / "libkernels.so"
     subprocess.run([sys.executable, bisheng, "-shared", "-fPIC", source, "-o", made], check=True)
     return ctypes.CDLL(str(made))
@@ -99,7 +115,7 @@ def main() -> None:
             x, y, z = torch.rand(total), torch.rand(total), torch.empty(total)
             tensors = x.npu(), y.npu(), torch.empty(total, device="npu")
             pointers = [ctypes.c_void_p(t.data_ptr()) for t in tensors]
-            for name, (_, aten) in CALLS.items():
+            for name, aten in ((name + way, aten) for name, (_, aten) in CALLS.items() for way in TILES):
                 if not re.search(options.only, name, re.I):
                     continue
                 launch = getattr(kernels, f"aclrtlaunch_bench_{name}")
