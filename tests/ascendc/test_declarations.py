@@ -95,11 +95,12 @@ extern "C" [[bisheng::core_ratio(0, 1)]] __global__ __aicore__ void ratio_vector
 [[ block_local ]] static LocalTensor<float>* local_pointer;
 [[maybe_unused, block_local]] static uint32_t unused;
 static [[block_local]] uint32_t last = 3;
+[[block_local]] [[maybe_unused]] alignas(64) static uint32_t aligned[2];
 __global__ __aicore__ void locals(GM_ADDR x) {
   const uint32_t me = GetBlockIdx();
-  local_word = 0, local_pointer = nullptr, last = me;
+  local_word = 0, local_pointer = nullptr, last = aligned[1] = me;
   for (int i = 0; i < 1000; ++i) local_word += me + 1, SyncAll();
-  if (local_word == 1000 * (me + 1) && last == me && local_pointer == nullptr) mark(x);
+  if (local_word == 1000 * (me + 1) && last == me && aligned[1] == me && !local_pointer) mark(x);
 }
 GO mixed_ratio(void* s, uint8_t* x) { ratio<<<2, nullptr, s>>>(x); }
 GO mixed_ratio_listed(void* s, uint8_t* x) { ratio_listed<3><<<2, nullptr, s>>>(x); }

@@ -15,6 +15,8 @@ SOURCE = """#include "kernel_operator.h"
 #include <array>
 #include <optional>
 #include <atomic>
+#include <tuple>
+#include <unistd.h>
 using namespace AscendC;
 __aicore__ inline void mark(GM_ADDR x, uint32_t v) {
   GlobalTensor<uint32_t> g;
@@ -78,6 +80,37 @@ __global__ __aicore__ void converted(GM_ADDR x, uint32_t v = counter, uint32_t (
 }
 constexpr __global__ __aicore__ void constant(GM_ADDR x, uint32_t v = next()) { mark(x, v); }
 
+__global__ __aicore__ void braces(GM_ADDR x, Both b = {next(), 2}) { mark(x, 10 * b.a++ + b.b); }
+uint32_t referred(uint32_t& v) { return v + setting; }
+__global__ __aicore__ void references(GM_ADDR x, uint32_t (*f)(uint32_t&) = setting == 5 ? referred : nullptr,
+                                      std::tuple<uint32_t, const uint32_t&> t = {next(), nine}) {
+  mark(x, f ? std::get<0>(t) + std::get<1>(t) : 0);
+}
+__global__ __aicore__ void lines(GM_ADDR x, uint32_t line = __builtin_LINE()) { mark(x, line); }
+__global__ __aicore__ void letters(GM_ADDR x, uint32_t v = 'a' + setting, char c = "abc"[calls]) { mark(x, v + c); }
+template <class T> struct Holds { using type = T; };
+uint32_t table[2][3] = {{1, 2, 3}, {4, 5, 6}};
+__global__ __aicore__ void types(GM_ADDR x, bool v = kA < kB, const Both& b = Both{1, 2}, uint32_t = next(),
+                                 Holds<uint32_t>::type w = setting, std::optional<decltype(setting)> o = maybe,
+                                 uint32_t a[][3] = table) {
+  mark(x, v + b.b + w + *o + a[1][2]);
+}
+struct Outside { static __global__ __aicore__ void defined(GM_ADDR x, uint32_t v = next()); };
+__global__ __aicore__ void Outside::defined(GM_ADDR x, uint32_t v) { mark(x, v); }
+__global__ __aicore__ void sync(GM_ADDR x, uint32_t v) { mark(x, v); }
+__global__ __aicore__ void refers(GM_ADDR, uint32_t& v) { v += 4; }
+__global__ __aicore__ void calls_refers(GM_ADDR x, uint32_t v = next()) { refers(x, v), mark(x, v); }
+__global__ __aicore__ void handled(GM_ADDR x, uint32_t v = next()) noexcept try {
+  throw v;
+} catch (uint32_t thrown) {
+  mark(x, thrown + 40);
+}
+__global__ __aicore__ void counted(GM_ADDR x, uint32_t v = next()) { mark(x, ++v + sizeof(__func__)); }
+extern "C" __global__ __aicore__ void compares(GM_ADDR x, std::array<uint32_t, (kA >= 2 ? 2 : 1)> a = {4, 5},
+                                               uint32_t v = next()) {
+  mark(x, a[1] + v);
+}
+
 __global__ __aicore__ void called_by_a_core(GM_ADDR x, uint32_t v = nine + sizeof(calls)) { mark(x, v); }
 __global__ __aicore__ void calls_another(GM_ADDR x, uint32_t v = next()) { if (v == 1) called_by_a_core(x); }
 
@@ -99,6 +132,17 @@ GO(arrays, arrays)
 GO(taken, taken)
 GO(calls_another, calls_another)
 GO(constant, constant)
+GO(braces, braces)
+GO(references, references)
+GO(lines, lines)
+GO(letters, letters)
+GO(types, types)
+GO(defined, Outside::defined)
+GO(calls_refers, calls_refers)
+GO(handled, handled)
+GO(counted, counted)
+GO(compares, compares)
+void go_sync(void* s, uint8_t* x) { sync<<<4, nullptr, s>>>(x, 7); }
 void go_null(void* s, uint8_t* x) {
   void (*none)(GM_ADDR) = nullptr;
   try {
@@ -116,8 +160,11 @@ void go_null(void* s, uint8_t* x) {
 """
 WANTED = {"of_a_call": 1, "of_a_variable": 5, "of_two": 550, "literals": 15, "of_a_template": 22, "commas": 31}
 WANTED |= {"declared": 1, "member": 1, "constant": 1, "less": 5, "converted": 25, "arrays": 9, "taken": 19}
-WANTED |= {"calls_another": 13}
+WANTED |= {"calls_another": 13, "braces": 12, "references": 10, "letters": 199, "types": 18, "defined": 1, "sync": 7}
+WANTED |= {"calls_refers": 5, "handled": 41, "counted": 10, "compares": 6}
+WANTED["lines"] = SOURCE.split("\n").index("GO(lines, lines)") + 1
 CALLS = {"of_a_variable": 0, "literals": 0, "commas": 0, "of_two": 2, "converted": 0, "arrays": 0}
+CALLS |= {"lines": 0, "letters": 0, "sync": 0}
 
 
 @pytest.fixture(scope="module")

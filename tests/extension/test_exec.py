@@ -58,7 +58,7 @@ def test_what_is_not_given_is_null(ops):
 
 
 @pytest.mark.parametrize(
-    "way", range(9), ids="literal pointer string constant vector array tensors ints shorts".split()
+    "way", range(11), ids="literal pointer string constant vector array tensors ints shorts symbols optional".split()
 )
 def test_texts_and_lists_as_cpp_has_them(ops, way):
     x, scale = torch.tensor([[0.3, 1.6], [2.2, -3.6]], device="npu"), torch.tensor([10.0], device="npu")

@@ -7,7 +7,7 @@ from __future__ import annotations
 import itertools
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from text import angle, blanked, closing, commas, is_expression, opening, split
 from unit import Scope, Unit, plain
@@ -25,6 +25,7 @@ _MIX = rf"__mix__{_NUMBERS}"
 _WORD = re.compile(rf"\b(?:__global__|__cube__|__vector__|{_MIX})")
 _RATIO = re.compile(rf"\b(?:bisheng\s*::|using\s+bisheng\s*:(?!:))\s*core_ratio{_NUMBERS}")  # the same as an attribute
 _BLOCK_LOCAL = re.compile(r"\[\s*\[[^\[\]]*\b(block_local)\b[^\[\]]*\]\s*\]")
+_ATTRIBUTES = re.compile(rf"(?:\s*\[\s*\[[^\[\]]*\]\s*\]|\s*\balignas{_NUMBERS})*")
 _BEGINS = re.compile(r"(?:[;{}>]|\b(?:static|inline|extern|const|constinit)|^)\s*$")
 _STATES = re.compile(r"::AscendC::detail::state_type\s*\(")  # KERNEL_TASK_TYPE_DEFAULT
 _REGISTERS = re.compile(r"::AscendC::detail::regist_matmul\b")  # REGIST_MATMUL_OBJ
@@ -38,13 +39,13 @@ _DECLARES = re.compile(  # a parameter's type, and (* of a pointer to a function
     r"(?:\[[^\]]*\]\s*)?(?:=(?!=)|,|$))"
 )
 _OPEN = re.compile(rf"{_DEFAULT.pattern}|\bauto\b")  # parameters with default arguments, or of any type
-# Literals; 0 is a null pointer, too, and what a function returns is not.
-_CONSTANT = re.compile(r"\{|(?:\W|\b(?:\d\w*|true|false|nullptr|__null)\b|\b[LuUR]8?(?=[\"']))*$")
 # A launch means the kernel of its own library, whatever was loaded before it: the C library has a poll.
 _BOUND = '__attribute__((visibility("protected")))'
 _NO_TYPE = frozenset("const volatile struct class enum typename".split())
 _NO_NAME = frozenset("const volatile int char short long unsigned signed float double bool".split())
 _QUALIFIED = re.compile(r"\b(?:const|volatile)\b")
+_TRY = re.compile(r"\btry\s*$")
+_FUNCTION = re.compile(r"\b(?:__func__|__FUNCTION__)\b")
 _NOEXCEPT = re.compile(r"\bnoexcept\b|\bthrow\s*\(")
 _QUALIFIER = re.compile(r"\b\w+\s*::\s*(?:\w+\s*::\s*)*$")
 _CONSTEXPR = re.compile(r"\bconstexpr\b")
@@ -78,7 +79,8 @@ class Kernel:
     body: int = -1  # the place of its {, or of the ; of what is declared alone
     keeps: bool = False  # it is noexcept: its errors are kept until it has returned
     overloads: bool = False  # it has the name of a C function: extern "C" twice does not compile, two overloads do
-    defaults: list[tuple[int, int, str]] = field(default_factory=list)  # default arguments that compute; types
+    handlers: int = -1  # the place of the try that its body begins with
+    refers: bool = False  # a parameter is a reference that it may write to
     more: bool = False  # a parameter has a default argument or any type, or there are any number of template arguments
 
     def open(self, given: int) -> bool:
@@ -135,9 +137,9 @@ def find(unit: Unit) -> list[Kernel]:
 def named(unit: Unit) -> list[Kernel]:
     """The kernels that are defined or declared alone, in order: another source may define the latter."""
     found = [kernel for word in _GLOBAL.finditer(unit.code) if (kernel := _kernel(unit, word.start()))]
-    more = {(*kernel.scope, kernel.name) for kernel in found if kernel.more}
-    for kernel in found:  # a default argument may stand at another declaration
-        kernel.more = (*kernel.scope, kernel.name) in more
+    more = {kernel.name for kernel in found if kernel.more}
+    for kernel in found:  # a default argument may stand at another declaration, also in a class
+        kernel.more = kernel.name in more
     return found
 
 
@@ -199,7 +201,6 @@ def _kernel(unit: Unit, word: int) -> Kernel | None:
     body = _body(code, end + 1) if end > 0 else len(code)
     defined = code.startswith("{", body)
     behind = closing(code, body) + 1 if defined else body + 1
-    handled = defined and _CATCH.match(code, behind) is not None
     while defined and (caught := _CATCH.match(code, behind)):  # behind a body that begins with try
         behind = closing(code, code.index("{", closing(code, caught.end() - 1))) + 1
     scope, linkage = unit.scope(begin)
@@ -215,7 +216,9 @@ def _kernel(unit: Unit, word: int) -> Kernel | None:
     elif _REGISTERS.search(code, body, behind) and not kernel.stated:
         kernel.stated = "KERNEL_TYPE_MIX_AIC_1_2"  # as the vendor's compiler decides
     kernel.body = body
-    kernel.keeps = _NOEXCEPT.search(code, end, body) is not None and not handled
+    kernel.keeps = _NOEXCEPT.search(code, end, body) is not None
+    if tries := _TRY.search(code, end, body):
+        kernel.handlers = tries.start()
     if template := _TEMPLATE.search(code, begin, word):
         behind = specialized(code, template.end() - 1)
         names = [code[i:j] for i, j in itertools.pairwise(_between(code, template.end(), behind - 1))]
@@ -224,7 +227,7 @@ def _kernel(unit: Unit, word: int) -> Kernel | None:
         kernel.specialized = not "".join(names).strip()
     kernel.overloads = linked and (kernel.name in _BUILT_IN or unit.declares(kernel.name))
     kernel.more = kernel.more or kernel.overloads or _OPEN.search(code, bracket, end) is not None
-    kernel.defaults = list(_defaults(unit, bracket + 1, end))
+    kernel.refers = any(_refers(unit.code[i:j]) for i, j in _spans(unit.code, bracket + 1, end))
     if linked and defined:
         _host_parameters(kernel, unit, bracket, end)
     return kernel
@@ -297,14 +300,12 @@ def _spans(code: str, start: int, end: int) -> Iterator[tuple[int, int]]:
         yield start, end
 
 
-def _defaults(unit: Unit, start: int, end: int) -> Iterator[tuple[int, int, str]]:
-    """Expressions of default arguments that are more than literals, and the parameters' types where these are read."""
-    code = unit.code
-    for first, behind in _spans(code, start, end):
-        if (equals := _DEFAULT.search(code, first, behind)) and not _CONSTANT.match(code, equals.end(), behind):
-            kind, _ = _parameter(plain(unit.bare(first, equals.start())))
-            if "&" not in kind:  # no launch can pass a reference
-                yield equals.end(), behind, "" if "(" in kind or re.search(r"\bauto\b", kind) else kind
+def _refers(parameter: str) -> bool:
+    """Whether a parameter's type is a reference to what is no constant."""
+    parameter = _DEFAULT.split(parameter)[0]
+    while parameter != (parameter := re.sub(r"<[^<>]*>|\([^()]*\)", " ", parameter)):
+        pass
+    return re.search(r"&\s*\w*\s*$", parameter) is not None and not re.search(r"\bconst\b", parameter)
 
 
 def _parameter(text: str) -> tuple[str, str]:
@@ -320,7 +321,7 @@ def _parameters(unit: Unit, bracket: int, end: int) -> Iterator[tuple[str, str, 
     for start, behind in _spans(unit.code, bracket + 1, end):
         parameter = plain(unit.bare(start, behind))
         if parameter != "void":
-            yield parameter, *_parameter(re.sub(r"\s*=(?!=).*", "", parameter))
+            yield parameter, *_parameter(_DEFAULT.split(parameter)[0].rstrip())
 
 
 def _host_parameters(kernel: Kernel, unit: Unit, bracket: int, end: int) -> None:
@@ -333,22 +334,29 @@ def _host_parameters(kernel: Kernel, unit: Unit, bracket: int, end: int) -> None
         kernel.names.append(name)
 
 
-def launched(unit: Unit, named: list[Kernel], auto_sync: bool) -> None:
-    """Edits the unit: each kernel begins with what tells a launch its cores, by whatever name it is launched, and the
-    kernel checker whether the chip's compiler inserts flags;
+def launched(unit: Unit, named: list[Kernel], auto_sync: bool, debugged: bool) -> None:
+    """Edits the unit: the body of each kernel becomes a lambda with copies of the parameters, which kernel() of
+    launch.h is given with the kernel's cores and whether the chip's compiler inserts flags;
     aclrtlaunch_k goes behind each kernel k that is extern "C"; the words that are no C++ go out."""
     found = [kernel for kernel in named if kernel.defined]
+    within = "" if debugged else "__attribute__((always_inline)) "
     for kernel in found:
-        inside = kernel.body + (2 if unit.text.startswith("<%", kernel.body) else 1)
-        keeps = " try {" if kernel.keeps else ""
-        told = f'"{kernel.name}", {kernel.stated}{"" if auto_sync else ", false"}'
-        when = (
-            "!__builtin_is_constant_evaluated() && " if _CONSTEXPR.search(unit.code, kernel.begin, kernel.word) else ""
-        )
-        unit.replace(inside, inside, f" if ({when}::AscendC::detail::asked({told})) return;{keeps}")
-        if kernel.keeps:
-            end = closing(unit.code, kernel.body)
-            unit.replace(end, end, "} catch (...) { ::AscendC::detail::keep(); } ")
+        digraph = unit.text.startswith("<%", kernel.body)
+        told = " | ".join([*["::AscendC::detail::kNoAutoSync"] * (not auto_sync),
+                           *["::AscendC::detail::kKeeps"] * kernel.keeps]) or "0"  # fmt: skip
+        call = f'kernel("{kernel.name}", {kernel.stated}, {told}, [=]() mutable'
+        if kernel.refers:
+            call = f'function("{kernel.name}", [&]()'
+        before = f" ::AscendC::detail::{call} {within}-> void {{"
+        if kernel.handlers >= 0:
+            unit.replace(kernel.handlers, kernel.handlers, f"{{{before}")
+            unit.replace(kernel.end, kernel.end, " }); }")
+        else:
+            inside = kernel.body + (2 if digraph else 1)
+            unit.replace(inside, inside, before)
+            unit.replace((end := closing(unit.code, kernel.body)), end, " });")
+        for word in _FUNCTION.finditer(unit.code, kernel.body, kernel.end):
+            unit.replace(*word.span(), f'"{kernel.name}"')
         if not kernel.linked:
             continue
         unit.generate(kernel.end, kernel.definition())
@@ -356,22 +364,13 @@ def launched(unit: Unit, named: list[Kernel], auto_sync: bool) -> None:
         if not _BEGINS.search(unit.code[: local.start()]):
             raise unit.error(local.start(), "[[block_local]] is written before the type: [[block_local]] int g")
         unit.replace(*local.span(1), "")
-        unit.replace(local.end(), local.end(), " thread_local")
+        behind = _ATTRIBUTES.match(unit.attributed_code, local.end()).end()
+        unit.replace(behind, behind, " thread_local")
     for ratio in _RATIO.finditer(unit.attributed_code):
         unit.replace(*ratio.span(), "")
     for asked in _BY_CORE.finditer(unit.code):  # one compilation is for both kinds of cores
         if re.search(r"\bg_coreType\b", unit.code[asked.end() : closing(unit.code, asked.end())]):
             unit.replace(*asked.span(1), "")
-    inside = "__attribute__((always_inline))"  # another library may have a kernel of the name, and its lambda
-    for start, end, kind in (span for kernel in named for span in kernel.defaults):
-        if kind:
-            value = f"::std::remove_cv_t<{kind}>"
-            before, after = f"::AscendC::detail::at_launch<{value}>([]() {inside} -> {value} {{ return ", "; })"
-        else:
-            of = "[]<class ascendc_T>(::std::type_identity<ascendc_T>)"
-            before, after = f"::AscendC::detail::AtLaunch{{{of} {inside} -> ascendc_T {{ return ", "; }}"
-        unit.replace(start, start, before)
-        unit.replace(end, end, after)
     for kernel in (k for k in named if k.linked and k.overloads):
         said = _LINKED.search(unit.code, kernel.begin, kernel.word)
         at = said.span(1) if said else (kernel.begin, kernel.begin)

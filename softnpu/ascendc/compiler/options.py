@@ -364,6 +364,10 @@ class Line:
                 result.append(a)
         return result
 
+    def debugged(self) -> bool:
+        """A debugger shows what functions were given."""
+        return [a for a in self.passed if re.fullmatch(r"-O\w*", a)][-1:] in (["-O0"], ["-Og"])
+
     def optimization(self) -> list[str]:
         level = [a for a in self.passed if re.fullmatch(r"-O\w*", a)]
         flags = [] if level else ["-O3"]

@@ -167,10 +167,10 @@ class Call {
     }
     const gert::TilingData& tiling = *context_.GetRawTilingData();
     const auto* from = static_cast<const uint8_t*>(tiling.GetData());
-    auto copy = std::make_shared<std::vector<uint8_t>>(from, from + tiling.GetDataSize());
-    if (const uint32_t e =
-            AscendC::detail::launch(op_.type, AscendC::detail::kUnstated, 1, stream, &put, copy, base + own_))
-      return static_cast<aclnnStatus>(e);
+    const auto put = [bytes = std::vector<uint8_t>(from, from + tiling.GetDataSize()), to = base + own_] {
+      memcpy(to, bytes.data(), bytes.size());
+    };
+    if (const uint32_t e = AscendC::detail::launch_function(op_.type, stream, put)) return static_cast<aclnnStatus>(e);
     arguments.push_back(base);
     arguments.push_back(base + own_);
     if (const uint32_t e = enter_(context_.GetTilingKey(), context_.GetBlockDim(), stream, arguments.data()))
@@ -193,10 +193,6 @@ class Call {
     bool contiguous, is_written, zeroed;
     int same_as;  // the place of the input that this output is; -1: it is none
   };
-
-  static void put(std::shared_ptr<std::vector<uint8_t>> bytes, uint8_t* to) {
-    memcpy(to, bytes->data(), bytes->size());
-  }
 
   void operand(const aclTensor* t, bool optional, bool is_input) {
     const size_t place = operands_.size();

@@ -321,6 +321,10 @@ Tensor quantized(const Tensor& x, const Tensor& scale, int64_t way) {
     const std::vector<int16_t> shorts = {0};
     if (way == 7) EXEC_NPU_CMD_EXT(aclnnReduceSum, x, ints, true, at::kFloat, kept);
     if (way == 8) EXEC_NPU_CMD_EXT(aclnnReduceSum, x, shorts, true, at::kFloat, kept);
+    const std::vector<c10::SymInt> zero = {0};
+    const at::OptionalSymIntArrayRef symbols = c10::SymIntArrayRef(zero);
+    if (way == 9) EXEC_NPU_CMD_EXT(aclnnReduceSum, x, symbols, true, at::kFloat, kept);
+    if (way == 10) EXEC_NPU_CMD_EXT(aclnnReduceSum, x, std::optional(vector), true, at::kFloat, kept);
     EXEC_NPU_CMD_EXT(aclnnAscendQuant, kept.expand_as(x), scale, nullptr, false, mode.c_str(), type, out);
   }
   return out;

@@ -18,24 +18,16 @@
 #pragma GCC visibility push(default)
 namespace AscendC::detail {
 
-// Which cores a kernel runs on. `bisheng` has each kernel begin with asked(): a launch, which may call it by a pointer or another name, calls
-// it to be told, and the kernel returns at once. Who asks may be of another library, or a program, which share no variables with this one.
-struct Asked {
+// A kernel as a launch has it: its body with copies of its arguments. `bisheng` makes the body of each kernel an argument of kernel(), below. A
+// launch, which may call a kernel by a pointer or another name, calls it once, where the arguments and default arguments become values, and has
+// this filled; cores run the body. Who launches may be of another library, or a program, which share no variables with the kernel's.
+struct Launched {
   const char* name;
   int type;
+  void* body;
+  void (*run)(const void* body);
+  void (*drop)(void* body);
 };
-inline bool asked(const char* name, int type, bool auto_sync = true) {
-  const softnpuAscendcThread& thread = *softnpuAscendcThisThread();
-  if (__builtin_expect(thread.asked != nullptr, 0)) {
-    *static_cast<Asked*>(thread.asked) = {name, type};
-    return true;
-  }
-  if (auto* const core = static_cast<Core*>(thread.core)) {
-    if (t_core != core) core->lent.push_back(&t_core), t_core = core;
-    core->hazards.auto_sync = auto_sync;
-  }
-  return false;
-}
 
 }  // namespace AscendC::detail
 #pragma GCC visibility pop
@@ -44,86 +36,98 @@ inline bool asked(const char* name, int type, bool auto_sync = true) {
 #pragma GCC visibility push(hidden)
 namespace AscendC::detail {
 
-// What a launch's default arguments were when it was made, by the expression (a lambda's type) that gives each.
-class Defaults {
- public:
-  Defaults() = default;
-  Defaults(Defaults&& other) noexcept : known_(std::exchange(other.known_, {})) {}
-  Defaults& operator=(Defaults&&) = delete;
-  ~Defaults() {
-    for (const Known& k : known_) k.drop(k.value);
-  }
-  void* find(const void* key) const {
-    for (const Known& k : known_)
-      if (k.key == key) return k.value;
-    return nullptr;
-  }
-  // What an expression throws is its own.
-  template <class F>
-  auto evaluate(F expression) {
-    evaluates_ = true;
-    auto value = expression();
-    evaluates_ = false;
-    return value;
-  }
-  bool evaluates() const { return evaluates_; }
-  template <class T>
-  void keep(const void* key, const T& value) {
-    known_.push_back({key, nullptr, [](void* kept) { delete static_cast<T*>(kept); }});
-    known_.back().value = new T(value);
-  }
+// What `bisheng` tells of a kernel beside its type.
+inline constexpr int kNoAutoSync = 1;  // its compiler inserts no flags
+inline constexpr int kKeeps = 2;       // it is noexcept: as a function its errors are kept until the core ends
 
- private:
-  struct Known {
-    const void* key;
-    void* value;
-    void (*drop)(void*);
-  };
-  std::vector<Known> known_;
-  bool evaluates_ = false;
+template <class F>
+struct Body {
+  bool auto_sync;
+  F body;
+
+  // A copy of the core's own, which the compiler has in registers.
+  __attribute__((noinline)) static void run(const void* body) {
+    const Body& kept = *static_cast<const Body*>(body);
+    if (auto* const core = static_cast<Core*>(softnpuAscendcThisThread()->core)) {
+      if (t_core != core) core->lent.push_back(&t_core), t_core = core;
+      core->hazards.auto_sync = kept.auto_sync;
+    }
+    F own = kept.body;
+    own();
+  }
+  static void drop(void* body) { delete static_cast<Body*>(body); }
+  static Launched launched(const char* name, int type, Body body) {
+    return {name, type, new Body(std::move(body)), run, drop};
+  }
 };
 
-// `bisheng` has each default argument of a kernel that is no literal be a call of this, with the parameter's type. A launch evaluates it as it
-// asks the kernel, and cores, which call the kernel later and more than once, find the value.
-template <class T, class F>
-T at_launch(F expression) {
-  static const char key = 0;
-  const softnpuAscendcThread& thread = *softnpuAscendcThisThread();
-  auto* const defaults = static_cast<Defaults*>(thread.defaults);
-  if (defaults == nullptr) return expression();
-  if (const void* const known = defaults->find(&key)) return *static_cast<const T*>(known);
-  if (thread.asked == nullptr)
-    return expression();  // a core, of which others run beside it, calls a kernel as a function
-  T value = defaults->evaluate(expression);
-  defaults->keep(&key, value);
-  return value;
+// Where no launch asks, a core calls a kernel as a function.
+template <class F>
+constexpr void kernel(const char* name, int type, int told, F body) {
+  if (__builtin_is_constant_evaluated()) {
+    body();
+    return;
+  }
+  Body<F> kept{!(told & kNoAutoSync), std::move(body)};
+  if (auto* const launch = static_cast<Launched*>(softnpuAscendcThisThread()->launch);
+      __builtin_expect(launch != nullptr, 0)) {
+    if (!launch->body) *launch = Body<F>::launched(name, type, std::move(kept));
+  } else if (told & kKeeps) {
+    try {
+      Body<F>::run(&kept);
+    } catch (...) {
+      keep();
+    }
+  } else {
+    Body<F>::run(&kept);
+  }
 }
-// The same where the type cannot be read, as of a pointer to a function: it becomes that of the parameter.
+// The same of one with a parameter that is a reference, which no launch can pass.
 template <class F>
-struct AtLaunch {
-  F expression;  // told the type by its argument
-
-  template <class T>
-  operator T() const {
-    return at_launch<T>([this] { return expression(std::type_identity<T>()); });
-  }
-};
-template <class F>
-AtLaunch(F) -> AtLaunch<F>;
+constexpr void function(const char* name, F body) {
+  if (!__builtin_is_constant_evaluated() && softnpuAscendcThisThread()->launch)
+    throw std::invalid_argument(std::string(name) +
+                                "<<<>>>: a parameter is a reference, which no launch can pass: the kernel runs later");
+  body();
+}
 
 inline constexpr int kUnstated = -1;
 inline constexpr int kEither = -2;  // the same in a source that uses the cube: it may mean both kinds of cores
 
-template <class... P>
-struct Closure {
-  void (*kernel)(P...);
-  int type;  // a KernelMetaType, as the kernel states it (KERNEL_TASK_TYPE_DEFAULT, __cube__, __mix__), kUnstated or kEither
-  uint64_t key;
-  Defaults defaults;
-  std::tuple<P...> arguments;
+// Owns a kernel's body.
+class Closure {
+ public:
+  explicit Closure(Launched launched = {nullptr, kUnstated, nullptr, nullptr, nullptr}) : launched_(launched) {}
+  Closure(Closure&& other) noexcept
+      : type(other.type), key(other.key), launched_(std::exchange(other.launched_, Launched{})) {}
+  Closure& operator=(Closure&&) = delete;
+  ~Closure() {
+    if (launched_.body) launched_.drop(launched_.body);
+  }
+  // What `call`, which calls a kernel, leaves; nothing if it called none. What the arguments' copies and default arguments throw is their own.
+  template <class Call>
+  std::string ask(Call call) {
+    struct Asking {
+      softnpuAscendcThread& thread = *softnpuAscendcThisThread();
+      void* const before = thread.launch;  // where an argument's copy launches a kernel itself
+      explicit Asking(Launched& launched) { thread.launch = &launched; }
+      ~Asking() { thread.launch = before; }
+    } asking(launched_);
+    try {
+      call();
+    } catch (const KernelError& e) {
+      return e.what();
+    }
+    return "it did not begin as one";
+  }
+  const Launched& launched() const { return launched_; }
+
+  int type =
+      kUnstated;  // a KernelMetaType, as the kernel states it (KERNEL_TASK_TYPE_DEFAULT, __cube__, __mix__), kUnstated or kEither
+  uint64_t key = 0;
 
   static int run(void* state, const softnpuAscendcBlock* block, char* message, size_t room) noexcept {
-    Closure& closure = *static_cast<Closure*>(state);
+    const Closure& closure = *static_cast<Closure*>(state);
     std::string text;
     try {
       Core core(*block);
@@ -131,15 +135,15 @@ struct Closure {
       core.either = closure.type == kEither;
       if (closure.type >= 0) core.begin(static_cast<KernelMetaType>(closure.type));
       struct Current {
-        Current(Core* c, Defaults* defaults) : core(c) { t_core = c, thread.core = c, thread.defaults = defaults; }
+        explicit Current(Core* c) : core(c) { t_core = c, thread.core = c; }
         ~Current() {
           for (Core** other : core->lent) *other = nullptr;
-          t_core = nullptr, thread.core = nullptr, thread.defaults = nullptr;
+          t_core = nullptr, thread.core = nullptr;
         }
         Core* core;
         softnpuAscendcThread& thread = *softnpuAscendcThisThread();
-      } current(&core, &closure.defaults);
-      std::apply(closure.kernel, closure.arguments);
+      } current(&core);
+      closure.launched_.run(closure.launched_.body);
       if (core.thrown) std::rethrow_exception(core.thrown);
       text = core.left();
     } catch (const std::exception& e) {
@@ -155,6 +159,9 @@ struct Closure {
     return 1;
   }
   static void drop(void* state) noexcept { delete static_cast<Closure*>(state); }
+
+ private:
+  Launched launched_;
 };
 
 inline uint32_t too_many(const char* name, uint32_t blocks, uint32_t cores) {
@@ -166,23 +173,30 @@ inline uint32_t too_many(const char* name, uint32_t blocks, uint32_t cores) {
   return kInvalidParam;
 }
 
-template <class... P>
-uint32_t launch_with(Defaults defaults, const char* name, int type, uint32_t blocks, void* stream, void (*kernel)(P...),
-                     std::type_identity_t<P>... arguments) {
-  static_assert(!(std::is_reference_v<P> || ...),
-                "a kernel's parameter is a reference, which no launch can pass: the kernel runs later");
+inline uint32_t put(Closure closure, int type, uint32_t blocks, void* stream) {
+  closure.type = type;
+  closure.key = t_launch_key;
+  const char* const name = closure.launched().name;
   const uint32_t cores = type < 0 ? 1 : Core::cores(static_cast<KernelMetaType>(type));
   if (cores > 1 && blocks > SOFTNPU_ASCENDC_MOST_BLOCKS / cores) return too_many(name, blocks, cores);
-  blocks *= cores;
-  auto* closure = new Closure<P...>{kernel, type, t_launch_key, std::move(defaults), {arguments...}};
-  const softnpuAscendcKernel described{SOFTNPU_ASCENDC_VERSION, __NPU_ARCH__,        name,   blocks,
-                                       Closure<P...>::run,      Closure<P...>::drop, closure};
+  const softnpuAscendcKernel described{
+      SOFTNPU_ASCENDC_VERSION,        __NPU_ARCH__, name, blocks * cores, Closure::run, Closure::drop,
+      new Closure(std::move(closure))};
   return softnpuAscendcLaunch(stream, &described);
 }
+// aclrtlaunch_k.
 template <class... P>
-uint32_t launch(const char* name, int type, uint32_t blocks, void* stream, void (*kernel)(P...),
+uint32_t launch(const char* name, int type, uint32_t blocks, void* stream, void (*called)(P...),
                 std::type_identity_t<P>... arguments) {
-  return launch_with({}, name, type, blocks, stream, kernel, arguments...);
+  Closure closure;
+  const std::string said = closure.ask([&] { called(arguments...); });
+  if (!closure.launched().body) throw std::runtime_error(std::string(name) + " is no kernel: " + said);
+  return put(std::move(closure), type, blocks, stream);
+}
+// What is no kernel, as one block.
+template <class F>
+uint32_t launch_function(const char* name, void* stream, F function) {
+  return put(Closure(Body<F>::launched(name, kUnstated, {true, std::move(function)})), kUnstated, 1, stream);
 }
 
 // The kernel's name and type, and what stands in <<<>>>.
@@ -199,47 +213,32 @@ struct Launching {
   void* stream;
 };
 
-struct Answer {
-  Asked asked{nullptr, kUnstated};
-  Defaults defaults;
-};
-
+// What is called with a kernel's arguments. There is no result: a launch that fails throws.
 template <class Call>
-Answer ask(const char* launched, Call call) {
-  Answer answer;
-  struct Asking {
-    softnpuAscendcThread& thread = *softnpuAscendcThisThread();
-    const softnpuAscendcThread before = thread;  // where an argument's copy launches a kernel itself
-    explicit Asking(Answer& answer) { thread.asked = &answer.asked, thread.defaults = &answer.defaults; }
-    ~Asking() { thread.asked = before.asked, thread.defaults = before.defaults; }
-  } asking(answer);
-  std::string said = "it did not begin as one";
-  try {
-    call();
-  } catch (const std::exception& e) {
-    if (answer.defaults.evaluates()) throw;
-    said = e.what();
-  }
-  if (answer.asked.name) return answer;
-  throw std::runtime_error(std::string(launched) +
-                           "<<<>>>: what is launched is no __global__ function that bisheng has compiled (" + said +
-                           ")");
+void go(const Launching& launch, Call call) {
+  Closure closure;
+  const std::string said = closure.ask(call);
+  const Launched& kernel = closure.launched();
+  if (!kernel.body)
+    throw std::runtime_error(std::string(launch.name) +
+                             "<<<>>>: what is launched is no __global__ function that bisheng has compiled (" + said +
+                             ")");
+  const std::string name = kernel.name;
+  const int type = kernel.type < 0 ? launch.type : kernel.type;
+  if (const uint32_t code = put(std::move(closure), type, launch.blocks.value, launch.stream))
+    throw std::runtime_error(name + "<<<>>> was refused with " + std::to_string(code) + ": " + softnpuAscendcRecent());
 }
 
-// What is called with a kernel's arguments. There is no result: a launch that fails throws.
 template <class... P>
 struct Launchable {
   Launching launch;
   void (*kernel)(P...);
 
   void operator()(P... arguments) const {
+    static_assert(!(std::is_reference_v<P> || ...),
+                  "a kernel's parameter is a reference, which no launch can pass: the kernel runs later");
     if (kernel == nullptr) throw std::runtime_error(std::string(launch.name) + "<<<>>>: the kernel's pointer is null");
-    auto [asked, defaults] = ask(launch.name, [&] { kernel(arguments...); });
-    const int type = asked.type < 0 ? launch.type : asked.type;
-    if (const uint32_t code = launch_with(std::move(defaults), asked.name, type, launch.blocks.value, launch.stream,
-                                          kernel, arguments...))
-      throw std::runtime_error(std::string(asked.name) + "<<<>>> was refused with " + std::to_string(code) + ": " +
-                               softnpuAscendcRecent());
+    go(launch, [&] { kernel(arguments...); });
   }
 };
 
@@ -251,7 +250,7 @@ struct LaunchableBy {
 
   template <class... A>
   void operator()(A... arguments) const {
-    Launchable<A...>{launch, called}(arguments...);
+    go(launch, [&] { called(arguments...); });
   }
 };
 
@@ -275,11 +274,21 @@ struct Launch {
   int type;
 
   template <class... P>
-  auto operator()(void (*kernel)(P...)) const {
+  auto with(void (*kernel)(P...)) const {
     return [launch = *this, kernel](Launching::Count blocks, void*, void* stream) {
       return Launchable<P...>{{launch.name, launch.type, blocks, stream}, kernel};
     };
   }
+  template <class P0, class... P>
+  auto operator()(void (*kernel)(P0, P...)) const {
+    return with(kernel);
+  }
+  // Worse than the above: a kernel may have the name of a function without parameters.
+  struct Bare {
+    Bare(void (*function)()) : kernel(function) {}
+    void (*kernel)();
+  };
+  auto operator()(Bare bare) const { return with(bare.kernel); }
   // `whole` is a lambda that gives the above if the name alone says which function is meant; if not, its call does not compile, and `called` remains.
   template <class Whole, class Called>
   auto operator()(Whole whole, Called called) const {

@@ -9,7 +9,7 @@
 extern "C" {
 #endif
 
-#define SOFTNPU_ASCENDC_VERSION 1
+#define SOFTNPU_ASCENDC_VERSION 2
 
 typedef struct softnpuAscendcChip {
   char name[32];
@@ -55,10 +55,9 @@ int softnpuAscendcArrive(void* launch, uint32_t gate, uint32_t teller, uint32_t 
 // Of a block that reads the same global memory over and over, as one does that waits for another block's word: lets others run. 0, or 1
 // when another block has failed or the device's tasks are being aborted.
 int softnpuAscendcGiveWay(void* launch);
-// The calling thread's, of one process whatever libraries launch and are launched: whom a kernel tells its cores, the core that it is, and
-// what the launch's default arguments are.
+// The calling thread's, of one process whatever libraries launch and are launched: the launch that calls a kernel, and the core that runs one.
 typedef struct softnpuAscendcThread {
-  void *asked, *core, *defaults;
+  void *launch, *core;
 } softnpuAscendcThread;
 softnpuAscendcThread* softnpuAscendcThisThread(void);
 // One writer at a time to global memory, of all kernels: what SetAtomicAdd and its like need.

@@ -246,21 +246,19 @@ void SoftMax(const LocalTensor<T>& dst, const LocalTensor<T>& src, const SoftMax
 }
 
 // Rows whose maximum has the bits `from` become `to`. Was there one?
-template <class T1, class T2, bool isDataFormatNZ = false, uint8_t stepSizeMode = 0>
-bool AdjustSoftMaxRes(const LocalTensor<T1>& softMaxRes, const LocalTensor<T2>& maxTensor, const uint32_t from,
-                      const detail::Plain<T1> to, const SoftMaxShapeInfo& softmaxShapeInfo, ASCENDC_AT) {
-  static_assert(detail::one_of<T1, half, float> && detail::one_of<T2, half, float>,
-                "AdjustSoftMaxRes takes half, float");
+template <class T, class U, bool isDataFormatNZ = false, uint8_t stepSizeMode = 0>
+bool AdjustSoftMaxRes(const LocalTensor<T>& softMaxRes, const LocalTensor<U>& maxTensor, const uint32_t from,
+                      const detail::Plain<T> to, const SoftMaxShapeInfo& softmaxShapeInfo, ASCENDC_AT) {
+  static_assert(detail::one_of<T, half, float> && detail::one_of<U, half, float>, "AdjustSoftMaxRes takes half, float");
   static_assert(stepSizeMode == 0, "AdjustSoftMaxRes: maxTensor has a block a row (stepSizeMode 0)");
   ASCENDC_ND(AdjustSoftMaxRes);
   const detail::Op op("AdjustSoftMaxRes", at);
   const detail::Rows r = detail::rows_of(op, softMaxRes, SoftMaxTiling(), softmaxShapeInfo);
-  const T2* m = op.reads(maxTensor, r.m * 32, "maxTensor");
-  T1* d = op.writes(softMaxRes, r.m * r.k * sizeof(T1), "softMaxRes");
+  const U* m = op.reads(maxTensor, r.m * 32, "maxTensor");
+  T* d = op.writes(softMaxRes, r.m * r.k * sizeof(T), "softMaxRes");
   bool any = false;
   for (uint64_t i = 0; i < r.m; ++i) {
-    if (std::bit_cast<detail::bits_of<T2>>(m[i * (32 / sizeof(T2))]) != static_cast<detail::bits_of<T2>>(from))
-      continue;
+    if (std::bit_cast<detail::bits_of<U>>(m[i * (32 / sizeof(U))]) != static_cast<detail::bits_of<U>>(from)) continue;
     std::fill_n(d + i * r.k, r.k, to);
     any = true;
   }

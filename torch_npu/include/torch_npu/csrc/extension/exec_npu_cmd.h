@@ -3,6 +3,7 @@
 //
 //   at::Tensor, optional of it            aclTensor*, null where it is undefined     at::ScalarType, aclDataType   aclDataType
 //   at::Scalar, optional of it            aclScalar*                                 bool, int64_t, double, float  themselves
+//   optional numbers                      aclScalar*
 //   lists of whole numbers, optional too  aclIntArray*                               strings                       const char*
 //   lists of double or float              aclFloatArray*                             at::TensorList                aclTensorList*
 //   std::array<bool, N>, lists of bool    aclBoolArray*                              lists of at::Scalar           aclScalarList*
@@ -156,6 +157,18 @@ auto convert(const L& values) {
                 "EXEC_NPU_CMD_EXT takes lists of whole numbers, double, float, bool, at::Tensor and at::Scalar");
   return convert(at::IntArrayRef(std::vector<int64_t>(std::ranges::begin(values), std::ranges::end(values))));
 }
+inline Handle<aclIntArray> convert(const at::OptionalSymIntArrayRef& values) {
+  return values ? convert(*values) : Handle<aclIntArray>();
+}
+template <class T>
+  requires(std::ranges::range<const T> && !std::is_convertible_v<const T&, std::string_view>)
+auto convert(const std::optional<T>& value) {
+  using Made = decltype(convert(*value));
+  return value ? convert(*value) : Made();
+}
+template <class T>
+  requires std::is_member_pointer_v<T>
+void convert(T) = delete;
 inline Handle<aclBoolArray> convert(const std::vector<bool>& values) {
   const c10::SmallVector<bool, 8> copied(values.begin(), values.end());
   return convert(at::ArrayRef<bool>(copied));
