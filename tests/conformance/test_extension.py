@@ -182,7 +182,7 @@ print("vendor" in torch_npu.__file__)
 def test_a_file_of_yaml_through_its_generator(vendor, tmp_path):
     """Our generator reads the file, too; what it writes stands on our plugin alone."""
     (tmp_path / "ops.yaml").write_text(ROWS)
-    assert "EXEC_NPU_CMD_EXT(aclnnFastGelu, self, out)" in custom_ops.generate(tmp_path / "ops.yaml")
+    assert "EXEC_NPU_CMD_EXT(aclnnFastGelu, self_v, out_v)" in custom_ops.generate(tmp_path / "ops.yaml")
     switches = {"PYTORCH_VERSION": "2.13.0", "ACLNN_EXTENSION_SWITCH": "TRUE", "TORCH_DEVICE_BACKEND_AUTOLOAD": "0"}
     keep = {k: v for k, v in os.environ.items() if k != "PYTHONPATH"}
     for module, *arguments in (

@@ -112,7 +112,7 @@ def test_the_command_writes_the_source(tmp_path):
     command = ["-m", "torch_npu.utils.custom_ops", "one.yaml", "-o", "out.cpp"]
     done = forked.run(command, cwd=tmp_path)
     assert done.stdout == "out.cpp: 1 operators; build it with NpuExtension\n", done.stderr
-    assert "EXEC_NPU_CMD_EXT(aclnnAbs, x, out)" in (tmp_path / "out.cpp").read_text()
+    assert "EXEC_NPU_CMD_EXT(aclnnAbs, x_v, out_v)" in (tmp_path / "out.cpp").read_text()
     done = forked.run([*command[:-1], "no/out.cpp"], cwd=tmp_path)
     assert (done.returncode, done.stderr) == (1, "[Errno 2] No such file or directory: 'no/out.cpp'\n")
     (tmp_path / "one.yaml").write_text(ONE.replace("size: x", "size: z"))
@@ -138,12 +138,12 @@ def generated(folder: Path, text: str, derivatives: str | None = None) -> str:
 def test_operators_of_the_namespace_npu_need_no_more_than_others(tmp_path):
     """The checks of ours are not installed."""
     text = generated(tmp_path, ONE)
-    assert "first_device(x)" in text and "check_operands" not in text and "TORCH_LIBRARY_FRAGMENT(npu, m)" in text
+    assert "first_device(x_v)" in text and "check_operands" not in text and "TORCH_LIBRARY_FRAGMENT(npu, m)" in text
 
 
 def test_numbers_get_the_types_of_declared_functions(tmp_path):
     text = ONE.replace("Tensor x)", "Tensor x, float eps)").replace("aclnnAbs", "aclnnThreshold, x, 1, 2, out")
-    assert "EXEC_NPU_CMD_EXT(aclnnThreshold, x, 1, 2, out)" in generated(tmp_path, text)
+    assert "EXEC_NPU_CMD_EXT(aclnnThreshold, x_v, 1, 2, out_v)" in generated(tmp_path, text)
     text = ONE.replace("aclnnAbs", "aclnnReduceSum, x, at::IntArrayRef({0}), 1, at::kFloat, out")
     assert "static_cast<bool>(1)" in generated(tmp_path, text)
 
@@ -168,13 +168,13 @@ def test_a_packages_function_of_a_built_ins_name_counts(tmp_path, monkeypatch):
     with pytest.raises(ValueError, match="aclnnAbs of CANN takes 2 "):
         generated(tmp_path, three)
     compiled(" { return 0; }")
-    assert "EXEC_NPU_CMD_EXT(aclnnAbs, x, most, out)" in generated(tmp_path, three)
+    assert "EXEC_NPU_CMD_EXT(aclnnAbs, x_v, most_v, out_v)" in generated(tmp_path, three)
     (package / "include" / "aclnn_abs.h").write_text(
         "// aclnnAbsGetWorkspaceSize(x)\naclnnStatus aclnnAbsGetWorkspaceSize (const aclTensor *x, /* (N, C), any */\n"
         "  double most, const aclTensor *out, "
         "uint64_t *workspaceSize, aclOpExecutor **executor);\n"
     )
-    assert "EXEC_NPU_CMD_EXT(aclnnAbs, x, static_cast<double>(most), out)" in generated(tmp_path, three)
+    assert "EXEC_NPU_CMD_EXT(aclnnAbs, x_v, static_cast<double>(most_v), out_v)" in generated(tmp_path, three)
     said = (
         r"aclnnAbs of the package \S+/package takes 3 values, aclTensor \*, double, aclTensor \*; the row gives x, out$"
     )
@@ -302,7 +302,7 @@ backward:
 
 def test_gradients_and_results_are_those_of_the_row(tmp_path):
     text = generated(tmp_path, TWO, FORMULAS)
-    assert "put(edges, next, grad_a * b);" in text and "put(edges, next, grad * a);" in text
+    assert "put(edges, next, grad_a_v * b_v);" in text and "put(edges, next, grad * a_v);" in text
 
 
 @pytest.mark.parametrize(

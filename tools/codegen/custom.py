@@ -21,23 +21,16 @@ HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE))
 import custom_functions  # noqa: E402
 import custom_gradients  # noqa: E402
+import custom_names  # noqa: E402
 from cpp_text import split  # noqa: E402
 from custom_file import VERSION, Entry, entries  # noqa: E402
 from npu_row import Row, Wrapper  # noqa: E402
-from npu_schema import Argument  # noqa: E402
+from npu_schema import Argument, Schema  # noqa: E402
 
 # A row's other keys say by which of the vendor's ways it runs, which here is always aclnn.
 KEYS = {"func", "op_api", "acl_op", "gen_opapi", "exposed", "internal_format_opapi", "impl_ns"}
 # What a schema's argument may not be where the function takes it as it is: there is no value for "not given".
 UNGIVEN = {"int?", "float?", "bool?", "str?", "ScalarType?", "Generator?", "Tensor[]?"}
-# Words that cannot be a parameter's name in the C++ that is generated.
-RESERVED = frozenset(
-    "alignas alignof and asm auto bitand bitor bool break case catch char class compl concept const constexpr continue "
-    "co_await co_return co_yield decltype default delete do double else enum explicit export extern false float for "
-    "friend goto if inline int long mutable namespace new noexcept not nullptr operator or private protected public "
-    "register requires return short signed sizeof static struct switch template this throw true try typedef typeid "
-    "typename union unsigned using virtual void volatile while xor".split()
-)
 HELPERS = ("broadcast", "sizes_of", "with_size", "without_last", "halved", "reduced")
 NUMBERS = {"int64_t", "int32_t", "int16_t", "int8_t", "uint64_t", "uint32_t", "bool", "float", "double", "int"}
 
@@ -68,7 +61,9 @@ class Custom:
         self.table, self.library = table, library
         self.derivatives = custom_gradients.read(derivatives, formulas) if derivatives else {}
         found = entries(text, table, ("custom", "symint"), "func")
-        self.rows = [self.row(entry) for entry in found if entry.applies("op_api")]
+        found_here = [entry for entry in found if entry.applies("op_api")]
+        self.operators = {entry.schema("func").ident for entry in found_here}
+        self.rows = [self.row(entry) for entry in found_here]
         if not self.rows:
             raise ValueError(f"{table}: no operator for torch {VERSION[0]}.{VERSION[1]}: {nothing(found)}")
         known: dict[str, Row] = {}
@@ -78,9 +73,18 @@ class Custom:
                     f"{table}:{row.line}: {row.schema.full} is defined in line {first.line} as well: an operator has "
                     "one row (another overload has a name of its own: f.name(...))"
                 )
+        self.idents()
         for name, entry in self.derivatives.items():
             if name not in known:
                 raise entry.wrong(f"derivatives are given for {name}, which {table} does not define")
+
+    def idents(self) -> None:
+        """f.out and f_out are one name in C++: the first of them has it, a name without overload before others."""
+        seen: dict[str, int] = {}
+        for row in sorted(self.rows, key=lambda row: bool(row.schema.overload)):
+            ident = row.schema.ident
+            seen[ident] = seen.get(ident, 0) + 1
+            row.data["ident"] = ident if seen[ident] == 1 else f"{seen[ident]}_{ident}"
 
     def row(self, entry: Entry) -> Row:
         data, wrong = entry.data, entry.wrong
@@ -93,11 +97,8 @@ class Custom:
             raise wrong(f"{schema.full}: a default value is beyond the numbers of its type") from None
         except (RuntimeError, UnicodeDecodeError) as error:
             raise wrong(f"{schema.full}: PyTorch does not read the schema: {str(error).strip()}") from None
+        custom_names.check_arguments(schema.arguments, lambda text: wrong(f"{schema.full}: {text}"))
         for a in read.arguments:
-            if a.name in RESERVED:
-                raise wrong(
-                    f"{schema.full}: the argument {a.name} has the name of a word of C++, which is what it becomes"
-                )
             if str(a.type) == "int" and isinstance(a.default_value, float):
                 raise wrong(f"{schema.full}: the default value of {a.name}, {a.default_value}, is no int")
         rules = data.get("gen_opapi")
@@ -122,20 +123,25 @@ class Custom:
             described = f"{len(given)} are described in gen_opapi: {', '.join(map(str, given)) or 'none'}"
             raise wrong(f"{schema.full}: {len(made)} results that are not arguments, but {described}")
         names = {a.name: a for a in schema.arguments}
-        results = {}
+        cpp = custom_names.Names(names, self.operators)
+        results, outputs = {}, {}
         for key, rule in given.items():
-            results[key] = self.result(rule, names, lambda text, key=key: wrong(f"{schema.full}: {key}: {text}"))
-        outputs = {str(given[key].get("name", key)): text for key, text in results.items() if key not in fitted}
-        row = Row(entry.line, schema, {"call": ""}, outputs, self.table)
+            results[key] = self.result(rule, names, cpp, lambda text, key=key: wrong(f"{schema.full}: {key}: {text}"))
+            if key not in fitted:
+                name = str(rule.get("name", key))
+                custom_names.check_result(name, {*names, *outputs}, lambda text: wrong(f"{schema.full}: {text}"))
+                outputs[name] = results[key]
+        row = Row(entry.line, schema, {"call": "", "as_written": ",".join(names)}, outputs, self.table)
         if fitted:
-            row.data["check"] = "; ".join(f"fit({key}, {results[key]})" for key in fitted)
+            tensors = {key: [cpp[a.name] for a in schema.arguments if a.is_tensor and a.name != key] for key in fitted}
+            row.data["check"] = "; ".join(f"fit({', '.join([cpp[k], results[k], *tensors[k]])})" for k in fitted)
         row.data["exec"] = rules["exec"]
         if schema.full in self.derivatives:
-            row.data["grad"] = custom_gradients.Formulas(row, self.derivatives[schema.full]).text()
+            row.data["grad"] = custom_gradients.Formulas(row, self.derivatives[schema.full]).text(self.operators)
         return row
 
     @staticmethod
-    def result(rule: Any, names: dict[str, Argument], wrong: Any) -> str:
+    def result(rule: Any, names: dict[str, Argument], cpp: custom_names.Names, wrong: Any) -> str:
         """The Result (csrc/ops/npu/result.h) of `{size: ..., dtype: ...}`."""
         if not isinstance(rule, dict) or set(rule) - {"size", "dtype", "name"} or not {"size", "dtype"} <= set(rule):
             raise wrong(f"a result is described by `size:` and `dtype:`, not by {rule!r}")
@@ -143,11 +149,11 @@ class Custom:
         def tensor(name: str) -> str:
             if names[name].type != "Tensor":
                 raise wrong(f"{name} is a {names[name].type}: size and dtype are taken from a Tensor")
-            return name
+            return cpp[name]
 
         size, dtype = rule["size"], str(rule["dtype"])
         if dtype in names and names[dtype].type == "ScalarType":
-            kind = dtype
+            kind = cpp[dtype]
         elif dtype in names:
             kind = f"{tensor(dtype)}.scalar_type()"
         elif re.fullmatch(r"(?:at::)?k[A-Z]\w*", dtype):
@@ -159,10 +165,15 @@ class Custom:
         size = str(size).strip()
         if size in names:
             return f"sized(sizes_of({tensor(size)}), {kind})"
-        if listed := re.fullmatch(r"[\[{](.*)[\]}]", size, re.S):
-            return f"sized({{{re.sub(r'[.]size[(]', '.sym_size(', listed[1])}}}, {kind})"
-        if re.match(rf"(?:{'|'.join(HELPERS)})\(", size):
-            return f"sized({size}, {kind})"
+        listed = re.fullmatch(r"[\[{](.*)[\]}]", size, re.S)
+        try:
+            if listed:
+                sizes = re.sub(r"[.]size[(]", ".sym_size(", cpp.cpp(listed[1], HELPERS))
+                return f"sized({{{sizes}}}, {kind})"
+            if re.match(rf"(?:{'|'.join(HELPERS)})\(", size):
+                return f"sized({cpp.cpp(size, HELPERS)}, {kind})"
+        except ValueError as error:
+            raise wrong(f"size: {error}") from None
         raise wrong(
             f"size: {size!r} is neither an argument, a list such as [x.size(0), 4], nor one of {', '.join(HELPERS)}"
         )
@@ -170,7 +181,7 @@ class Custom:
     def text(self, functions: custom_functions.Functions) -> str:
         """The C++ file. Numbers get the types that `functions` say."""
         schemas = {r.schema.full: r.schema for r in self.rows}
-        wrappers = [Wrapper(row, self.call(row, functions), schemas, users=self.library) for row in self.rows]
+        wrappers = [self.wrapper(row, self.call(row, functions), schemas) for row in self.rows]
         libraries: dict[str, list[str]] = {}
         for w in wrappers:
             for key, line in w.registrations().items():
@@ -180,6 +191,7 @@ class Custom:
             [
                 f"// Generated from {self.table} by torch_npu.utils.custom_ops: torch.ops.{self.library}.",
                 *OWN,
+                f"#undef {self.library}",  # linux is a macro
                 "",
                 f"namespace {space} {{",
                 "using namespace torch_npu::custom_op;",
@@ -199,6 +211,17 @@ class Custom:
                 "",
             ]
         )
+
+    def wrapper(self, row: Row, call: str, schemas: dict[str, Schema]) -> Wrapper:
+        """With the names of C++."""
+        outputs = {f"{name}_v": rule for name, rule in row.outputs.items()}
+        data = dict(row.data)
+        expressions = [call, data.get("check", ""), *outputs.values(), *data.get("grad", {}).values()]
+        if any(custom_names.DIVISION in text for text in expressions):
+            name = row.schema.full if self.library == "npu" else f"{self.library}.{row.schema.full}"
+            data["constant"] = f'constexpr Division {custom_names.DIVISION}{{"{name}"}};'
+        named = row._replace(schema=custom_names.in_cpp(row.schema), outputs=outputs, data=data)
+        return Wrapper(named, call, schemas, users=self.library)
 
     def call(self, row: Row, functions: custom_functions.Functions) -> str:
         def wrong(text: str) -> ValueError:
@@ -228,7 +251,11 @@ class Custom:
                     f"{', '.join(values)}{cure}"
                 )
             values = [f"static_cast<{t}>({v})" if t in NUMBERS else v for t, v in zip(types, values, strict=True)]
-        return f"EXEC_NPU_CMD_EXT({function}, {', '.join(values)})"
+        try:
+            text = custom_names.Names([*arguments, *row.outputs], self.operators).cpp(", ".join(values))
+        except ValueError as error:
+            raise wrong(f"exec: {error}") from None
+        return f"EXEC_NPU_CMD_EXT({function}, {text})"
 
 
 def nothing(found: list[Entry]) -> str:

@@ -11,8 +11,11 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from custom_file import Entry, entries
+from custom_names import Names, check_formulas
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
+
     from npu_row import Row
 
 NO_FORMULAS = ("name", "version", "output_differentiability")
@@ -41,6 +44,7 @@ class Formulas:
         self.results = list(row.outputs) or [r.name for r in row.schema.returns]
         if [a.name for a in entry.schema("name").arguments] != list(self.arguments):
             raise self.wrong(f"its arguments are {row.schema.names} in {row.table}:{row.line}")
+        check_formulas(self.arguments, self.results, self.wrong)
         self.differentiable = self.flags(entry.data.get("output_differentiability"))
 
     def wrong(self, text: str) -> ValueError:
@@ -55,8 +59,9 @@ class Formulas:
             )
         return given
 
-    def text(self) -> dict[str, str]:
-        """Inputs -> formula."""
+    def text(self, operators: Collection[str]) -> dict[str, str]:
+        """Inputs -> formula, with the names of C++. `operators`: those of the file."""
+        names = Names(self.arguments, operators).with_results(self.results)
         found, seen = {}, set()
         for inputs, formula in self.entry.data.items():
             if inputs in NO_FORMULAS:
@@ -70,7 +75,18 @@ class Formulas:
                 found[inputs] = self.formula(inputs, formula)
         if not any(re.search(r"\bgrad(?:_\w+)?\b", formula) for formula in found.values()):
             raise self.wrong("no formula uses a gradient: `grad`, or `grads[1]` of the second result")
-        return found
+        return {
+            ", ".join(names[name] for name in str(inputs).replace(",", " ").split()): self.in_cpp(
+                inputs, formula, names
+            )
+            for inputs, formula in found.items()
+        }
+
+    def in_cpp(self, inputs: str, formula: str, names: Names) -> str:
+        try:
+            return names.cpp(formula)
+        except ValueError as error:
+            raise self.wrong(f"{inputs}: {error}") from None
 
     def check_input(self, name: str) -> None:
         if name not in self.arguments:

@@ -21,7 +21,8 @@ def words(text: str) -> set[str]:
 
 def class_name(row: Row) -> str:
     parts = row.schema.ident.strip("_").split("_")
-    return "".join(p[:1].upper() + p[1:] for p in parts) + "Backward0"
+    name = "".join(p[:1].upper() + p[1:] for p in parts) + "Backward0"
+    return name if name.isidentifier() else f"_{name}"
 
 
 class Gradient:

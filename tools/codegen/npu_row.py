@@ -83,7 +83,12 @@ class Wrapper:
 
     @property
     def namespace(self) -> str:
-        return f"op_{self.schema.ident}"
+        return f"op_{self.row.data['ident'] if self.users else self.schema.ident}"
+
+    @property
+    def callee(self) -> str:
+        """Users' operators may have names that C++ has already."""
+        return f"call_{self.row.data['ident']}" if self.users else self.schema.ident
 
     @property
     def named(self) -> str:
@@ -161,7 +166,7 @@ class Wrapper:
         """A function with the operator's arguments, whose errors say which operator it was."""
         s = self.schema
         spelt = s.name if self.library == "npu" else f"{self.library}.{s.name}"
-        named = npu_operands.names(self.row, self.bound)
+        named = self.row.data["as_written"] if self.users else npu_operands.names(self.row, self.bound)
         return (
             f"{s.cpp_return} {name}({s.parameters}) try {{\n{body}}} catch (c10::Error& error) {{\n"
             f'  rethrow_named(error, "{spelt}", "{named}");\n}}\n'
@@ -254,6 +259,8 @@ class Wrapper:
 
     def text(self) -> str:
         parts = [f"// {self.row.table}:{self.row.line}  {self.schema.text}", f"namespace {self.namespace} {{"]
+        if self.users and "constant" in self.row.data:
+            parts.append(self.row.data["constant"])
         if self.row.outputs:
             parts.append(self.results())
         if self.row.composite:
@@ -290,7 +297,7 @@ class Wrapper:
         if s.returns_none:  # which no C++ type of a function has
             return f"{s.cpp_return} {s.ident}({s.parameters}) {{ {self.namespace}::composite({s.names}); }}\n"
         return (
-            f"{s.cpp_return} {s.ident}({s.parameters}) {{\n"
+            f"{s.cpp_return} {self.callee}({s.parameters}) {{\n"
             f"  static const auto op = schema_of({self.named}).typed<{kind}>();\n"
             f"  return op.call({s.names});\n}}\n"
         )
@@ -337,7 +344,7 @@ class Wrapper:
 
     def declarations(self) -> str:
         s, kernel = self.schema, self.row.data.get("kernel")
-        lines = [f"{s.cpp_return} {s.ident}({s.parameters});"]
+        lines = [f"{s.cpp_return} {self.callee}({s.parameters});"]
         if kernel:
             names = [kernel] if self.has_meta() else [kernel, f"{kernel}_meta"]
             lines += [f"namespace kernels {{ {s.cpp_return} {n}({s.parameters}); }}" for n in names]
