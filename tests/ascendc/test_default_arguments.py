@@ -16,7 +16,11 @@ SOURCE = """#include "kernel_operator.h"
 #include <optional>
 #include <atomic>
 #include <tuple>
+#include <memory>
 #include <unistd.h>
+#ifdef __x86_64__
+#include <immintrin.h>
+#endif
 using namespace AscendC;
 __aicore__ inline void mark(GM_ADDR x, uint32_t v) {
   GlobalTensor<uint32_t> g;
@@ -98,8 +102,44 @@ __global__ __aicore__ void types(GM_ADDR x, bool v = kA < kB, const Both& b = Bo
 struct Outside { static __global__ __aicore__ void defined(GM_ADDR x, uint32_t v = next()); };
 __global__ __aicore__ void Outside::defined(GM_ADDR x, uint32_t v) { mark(x, v); }
 __global__ __aicore__ void sync(GM_ADDR x, uint32_t v) { mark(x, v); }
-__global__ __aicore__ void refers(GM_ADDR, uint32_t& v) { v += 4; }
-__global__ __aicore__ void calls_refers(GM_ADDR x, uint32_t v = next()) { refers(x, v), mark(x, v); }
+using Reference = uint32_t&;
+__global__ __aicore__ void refers(GM_ADDR, Reference v) { v += 4; }
+template <class... A> __global__ __aicore__ void refers_to_all(GM_ADDR, A&&... v) { ((v += 10), ...); }
+__global__ __aicore__ void looks(GM_ADDR x, const Base& b, uint32_t (&v)[2]) noexcept { mark(x, b.get() + ++v[1]); }
+__global__ __aicore__ void owns(GM_ADDR, std::unique_ptr<uint32_t> v, uint32_t& to) { to += *v; }
+__global__ __aicore__ void calls_refers(GM_ADDR x, uint32_t v = next()) {
+  refers(x, v), refers_to_all(x, v, v), mark(x, v);
+}
+__global__ __aicore__ void calls_others(GM_ADDR x, uint32_t v = next()) {
+  struct Third : Base { uint32_t get() const override { return 3; } } third;
+  uint32_t array[2] = {v, 4};
+  looks(x, third, array), owns(x, std::make_unique<uint32_t>(7), array[0]);
+  GlobalTensor<uint32_t> g;
+  g.SetGlobalBuffer((__gm__ uint32_t*)x);
+  mark(x, g.GetValue(GetBlockIdx()) + 10 * array[1] + 100 * array[0]);
+}
+__global__ __aicore__ void jumps(GM_ADDR x, uint32_t v = next()) {
+  static void* const to[] = {&&none, &&one};
+  goto *to[v];
+none:
+  return;
+one:
+  mark(x, 8);
+}
+struct Copied { Copied() = default; Copied(const Copied&) { throw std::out_of_range("copy"); } };
+__global__ __aicore__ void no_copy(GM_ADDR x, Copied) noexcept { mark(x, 1); }
+__global__ __aicore__ void other(GM_ADDR x, uint32_t v) { mark(x, v); }
+inline uint32_t calls_a_kernel() { return other(nullptr, 9), next(); }
+__global__ __aicore__ void of_a_kernel(GM_ADDR x, uint32_t v = calls_a_kernel()) { mark(x, v + 20); }
+__attribute__((target("avx512f"))) __global__ __aicore__ void wide(GM_ADDR x, uint32_t v = next()) {
+#ifdef __x86_64__
+  alignas(64) uint32_t out[16];
+  _mm512_store_si512(out, _mm512_set1_epi32(v + 3));
+  mark(x, __builtin_cpu_supports("avx512f") ? out[5] : 4);
+#else
+  mark(x, 4);
+#endif
+}
 __global__ __aicore__ void handled(GM_ADDR x, uint32_t v = next()) noexcept try {
   throw v;
 } catch (uint32_t thrown) {
@@ -139,6 +179,10 @@ GO(letters, letters)
 GO(types, types)
 GO(defined, Outside::defined)
 GO(calls_refers, calls_refers)
+GO(calls_others, calls_others)
+GO(jumps, jumps)
+GO(of_a_kernel, of_a_kernel)
+GO(wide, wide)
 GO(handled, handled)
 GO(counted, counted)
 GO(compares, compares)
@@ -155,13 +199,33 @@ void go_null(void* s, uint8_t* x) {
   } catch (const std::out_of_range& e) {
     *x += std::string(e.what()) == "my own";
   }
+  try {
+    no_copy<<<4, nullptr, s>>>(x, Copied());
+  } catch (const std::out_of_range& e) {
+    *x += std::string(e.what()) == "copy";
+  }
+  uint32_t v = 0;
+  try {
+    refers_to_all<<<4, nullptr, s>>>(x, v);
+  } catch (const std::invalid_argument& e) {
+    *x += std::string(e.what()).starts_with("refers_to_all<<<>>>: a parameter is a reference or has no copy");
+  }
 }
 }
 """
 WANTED = {"of_a_call": 1, "of_a_variable": 5, "of_two": 550, "literals": 15, "of_a_template": 22, "commas": 31}
 WANTED |= {"declared": 1, "member": 1, "constant": 1, "less": 5, "converted": 25, "arrays": 9, "taken": 19}
 WANTED |= {"calls_another": 13, "braces": 12, "references": 10, "letters": 199, "types": 18, "defined": 1, "sync": 7}
-WANTED |= {"calls_refers": 5, "handled": 41, "counted": 10, "compares": 6}
+WANTED |= {
+    "calls_refers": 25,
+    "calls_others": 858,
+    "jumps": 8,
+    "of_a_kernel": 21,
+    "wide": 4,
+    "handled": 41,
+    "counted": 10,
+    "compares": 6,
+}
 WANTED["lines"] = SOURCE.split("\n").index("GO(lines, lines)") + 1
 CALLS = {"of_a_variable": 0, "literals": 0, "commas": 0, "of_two": 2, "converted": 0, "arrays": 0}
 CALLS |= {"lines": 0, "letters": 0, "sync": 0}
@@ -190,7 +254,7 @@ def test_a_launch_evaluates_what_it_leaves_out(library, device, name):
 def test_a_pointer_that_is_null_is_refused_at_its_launch(library, device):
     said = C.create_string_buffer(1)
     library.go_null(C.c_void_p(device.stream), said)
-    assert said.raw == b"\2"  # what a default argument throws is its own, too
+    assert said.raw == b"\4"  # what a default argument or a copy throws is its own, too
 
 
 def test_a_default_that_does_not_compile_is_g_plus_plus_own_error(tmp_path):

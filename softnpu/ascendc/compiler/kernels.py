@@ -7,7 +7,7 @@ from __future__ import annotations
 import itertools
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from text import angle, blanked, closing, commas, is_expression, opening, split
 from unit import Scope, Unit, plain
@@ -42,8 +42,11 @@ _OPEN = re.compile(rf"{_DEFAULT.pattern}|\bauto\b")  # parameters with default a
 # A launch means the kernel of its own library, whatever was loaded before it: the C library has a poll.
 _BOUND = '__attribute__((visibility("protected")))'
 _NO_TYPE = frozenset("const volatile struct class enum typename".split())
-_NO_NAME = frozenset("const volatile int char short long unsigned signed float double bool".split())
+_NO_NAME = frozenset("const volatile int char short long unsigned signed float double bool auto __restrict__".split())
+_POINTS = re.compile(r"\(\s*(?:\w+\s*::\s*)*[*&]+\s*(?:const\s+)?(\w+)")  # the name of a pointer to a function or array
 _QUALIFIED = re.compile(r"\b(?:const|volatile)\b")
+_OF_CODE = re.compile(r"__attribute__\s*\(\s*\(\s*(?:target|optimize|no_sanitize\w*)\b[^()]*(?:\([^()]*\))?\s*\)\s*\)")
+_LABEL = re.compile(r"\bgoto\s*\*")  # g++ does not inline what jumps by the address of a label
 _TRY = re.compile(r"\btry\s*$")
 _FUNCTION = re.compile(r"\b(?:__func__|__FUNCTION__)\b")
 _NOEXCEPT = re.compile(r"\bnoexcept\b|\bthrow\s*\(")
@@ -57,6 +60,14 @@ _LINKED = re.compile(r'\bextern\s+("C")')
 # What g++ knows as functions of C though no header declares them.
 _BUILT_IN = frozenset("isfinite isinf isnan isnormal isunordered signbit".split())
 _BUILT_IN |= frozenset("isgreater isgreaterequal isless islessequal islessgreater".split())
+
+
+@dataclass
+class Parameter:
+    text: str  # without its default argument
+    name: str
+    at: int  # the place of the name
+    pack: bool
 
 
 @dataclass
@@ -80,7 +91,7 @@ class Kernel:
     keeps: bool = False  # it is noexcept: its errors are kept until it has returned
     overloads: bool = False  # it has the name of a C function: extern "C" twice does not compile, two overloads do
     handlers: int = -1  # the place of the try that its body begins with
-    refers: bool = False  # a parameter is a reference that it may write to
+    given: list[Parameter] | None = field(default_factory=list)  # those with names; None if these cannot be told
     more: bool = False  # a parameter has a default argument or any type, or there are any number of template arguments
 
     def open(self, given: int) -> bool:
@@ -227,7 +238,7 @@ def _kernel(unit: Unit, word: int) -> Kernel | None:
         kernel.specialized = not "".join(names).strip()
     kernel.overloads = linked and (kernel.name in _BUILT_IN or unit.declares(kernel.name))
     kernel.more = kernel.more or kernel.overloads or _OPEN.search(code, bracket, end) is not None
-    kernel.refers = any(_refers(unit.code[i:j]) for i, j in _spans(unit.code, bracket + 1, end))
+    kernel.given = _given(unit, bracket + 1, end)
     if linked and defined:
         _host_parameters(kernel, unit, bracket, end)
     return kernel
@@ -300,17 +311,25 @@ def _spans(code: str, start: int, end: int) -> Iterator[tuple[int, int]]:
         yield start, end
 
 
-def _refers(parameter: str) -> bool:
-    """Whether a parameter's type is a reference to what is no constant."""
-    parameter = _DEFAULT.split(parameter)[0]
-    while parameter != (parameter := re.sub(r"<[^<>]*>|\([^()]*\)", " ", parameter)):
-        pass
-    return re.search(r"&\s*\w*\s*$", parameter) is not None and not re.search(r"\bconst\b", parameter)
+def _given(unit: Unit, start: int, end: int) -> list[Parameter] | None:
+    given = []
+    for first, behind in _spans(unit.code, start, end):
+        if default := _DEFAULT.search(unit.code, first, behind):
+            if "<" in unit.code[default.end() : behind]:  # what is less, and what is a template
+                return None
+            behind = default.start()
+        parameter = unit.code[first:behind]
+        name = _parameter(plain(parameter))[1] or ((found := _POINTS.search(parameter)) and found[1])
+        if name:
+            at = first + list(re.finditer(rf"\b{name}\b", parameter))[-1].start()
+            pack = "..." in unit.code[first:at]
+            given.append(Parameter(plain(unit.text[first:behind]), name, at, pack))
+    return given
 
 
 def _parameter(text: str) -> tuple[str, str]:
     """The type of a parameter and its name, or "" where it has none."""
-    named = re.fullmatch(r"(.*?[\s*&>])(\w+)\s*(\[[^\]]*\])?", text)
+    named = re.fullmatch(r"(.*?[\s*&>.])(\w+)\s*((?:\[[^\]]*\]\s*)+)?", text)
     if named is None or not set(re.findall(r"\w+", named[1])) - _NO_TYPE or named[2] in _NO_NAME:
         return text, ""
     return _RESTRICT.sub(" ", named[1]).strip() + "*" * bool(named[3]), named[2]
@@ -334,27 +353,45 @@ def _host_parameters(kernel: Kernel, unit: Unit, bracket: int, end: int) -> None
         kernel.names.append(name)
 
 
+def _lambda(unit: Unit, kernel: Kernel) -> tuple[str, str]:
+    """How the lambda around a kernel's body begins, and what it is called with: what the kernel was given, by other
+    names."""
+    if kernel.given is None:
+        return "[=]() mutable", ""
+    head = unit.code[kernel.begin : kernel.body]
+    rename = all(len(re.findall(rf"\b{p.name}\b", head)) == 1 for p in kernel.given)
+    given = ""
+    for number, parameter in enumerate(kernel.given):
+        name = parameter.name
+        if rename:  # -Wshadow
+            name = f"ascendc_p{number}"
+            unit.replace(parameter.at, parameter.at + len(parameter.name), name)
+        given += f", static_cast<decltype({name})&&>({name}){'...' * parameter.pack}"
+    return f"[]({', '.join(p.text for p in kernel.given)})", given
+
+
 def launched(unit: Unit, named: list[Kernel], auto_sync: bool, debugged: bool) -> None:
-    """Edits the unit: the body of each kernel becomes a lambda with copies of the parameters, which kernel() of
-    launch.h is given with the kernel's cores and whether the chip's compiler inserts flags;
+    """Edits the unit: the body of each kernel becomes a lambda, which kernel() of launch.h is given with the arguments,
+    the kernel's cores and whether the chip's compiler inserts flags;
     aclrtlaunch_k goes behind each kernel k that is extern "C"; the words that are no C++ go out."""
     found = [kernel for kernel in named if kernel.defined]
-    within = "" if debugged else "__attribute__((always_inline)) "
     for kernel in found:
         digraph = unit.text.startswith("<%", kernel.body)
         told = " | ".join([*["::AscendC::detail::kNoAutoSync"] * (not auto_sync),
                            *["::AscendC::detail::kKeeps"] * kernel.keeps]) or "0"  # fmt: skip
-        call = f'kernel("{kernel.name}", {kernel.stated}, {told}, [=]() mutable'
-        if kernel.refers:
-            call = f'function("{kernel.name}", [&]()'
-        before = f" ::AscendC::detail::{call} {within}-> void {{"
+        taken, given = _lambda(unit, kernel)
+        attributes = "".join(unit.text[i:j] + " " for i, j in unit.attributes if kernel.begin <= i < kernel.word)
+        attributes = " ".join(_OF_CODE.findall(attributes))
+        if not (debugged or attributes or _LABEL.search(unit.code, kernel.body, kernel.end)):
+            attributes = "__attribute__((always_inline))"
+        call = f'kernel("{kernel.name}", {kernel.stated}, {told}, {taken} {attributes} -> void {{'
         if kernel.handlers >= 0:
-            unit.replace(kernel.handlers, kernel.handlers, f"{{{before}")
-            unit.replace(kernel.end, kernel.end, " }); }")
+            unit.replace(kernel.handlers, kernel.handlers, f"{{ ::AscendC::detail::{call}")
+            unit.replace(kernel.end, kernel.end, f" }}{given}); }}")
         else:
             inside = kernel.body + (2 if digraph else 1)
-            unit.replace(inside, inside, before)
-            unit.replace((end := closing(unit.code, kernel.body)), end, " });")
+            unit.replace(inside, inside, f" ::AscendC::detail::{call}")
+            unit.replace((end := closing(unit.code, kernel.body)), end, f" }}{given});")
         for word in _FUNCTION.finditer(unit.code, kernel.body, kernel.end):
             unit.replace(*word.span(), f'"{kernel.name}"')
         if not kernel.linked:

@@ -18,15 +18,16 @@
 #pragma GCC visibility push(default)
 namespace AscendC::detail {
 
-// A kernel as a launch has it: its body with copies of its arguments. `bisheng` makes the body of each kernel an argument of kernel(), below. A
-// launch, which may call a kernel by a pointer or another name, calls it once, where the arguments and default arguments become values, and has
-// this filled; cores run the body. Who launches may be of another library, or a program, which share no variables with the kernel's.
+// A kernel as a launch has it: its body with copies of its arguments. `bisheng` has each kernel be a call of kernel(), below. A launch, which may
+// call it by a pointer or another name, calls it once, where arguments and default arguments become values, and has this filled; cores run the
+// body. Who launches may be of another library, or a program, which share no variables with the kernel's.
 struct Launched {
   const char* name;
   int type;
   void* body;
   void (*run)(const void* body);
   void (*drop)(void* body);
+  std::exception_ptr error;  // in place of all that
 };
 
 }  // namespace AscendC::detail
@@ -40,55 +41,73 @@ namespace AscendC::detail {
 inline constexpr int kNoAutoSync = 1;  // its compiler inserts no flags
 inline constexpr int kKeeps = 2;       // it is noexcept: as a function its errors are kept until the core ends
 
-template <class F>
+// A core, whichever library has launched it, begins to run a kernel of this one.
+inline void enter(bool auto_sync) {
+  if (auto* const core = static_cast<Core*>(softnpuAscendcThisThread()->core)) {
+    if (t_core != core) core->lent.push_back(&t_core), t_core = core;
+    core->hazards.auto_sync = auto_sync;
+  }
+}
+
+// The body, a lambda, and what it is given.
+template <class F, class... P>
 struct Body {
   bool auto_sync;
   F body;
+  std::tuple<P...> arguments;
 
-  // A copy of the core's own, which the compiler has in registers.
+  // With copies of the core's own.
   __attribute__((noinline)) static void run(const void* body) {
     const Body& kept = *static_cast<const Body*>(body);
-    if (auto* const core = static_cast<Core*>(softnpuAscendcThisThread()->core)) {
-      if (t_core != core) core->lent.push_back(&t_core), t_core = core;
-      core->hazards.auto_sync = kept.auto_sync;
-    }
-    F own = kept.body;
-    own();
+    enter(kept.auto_sync);
+    std::apply(F(kept.body), std::tuple<P...>(kept.arguments));
   }
   static void drop(void* body) { delete static_cast<Body*>(body); }
-  static Launched launched(const char* name, int type, Body body) {
-    return {name, type, new Body(std::move(body)), run, drop};
-  }
 };
 
-// Where no launch asks, a core calls a kernel as a function.
-template <class F>
-constexpr void kernel(const char* name, int type, int told, F body) {
+// No launch can pass a reference to what the kernel writes, nor what has no copy.
+template <class P>
+inline constexpr bool can_be_launched =
+    std::is_same_v<std::decay_t<P>, std::remove_cvref_t<P>> && std::is_constructible_v<std::decay_t<P>, P> &&
+    std::is_copy_constructible_v<std::decay_t<P>> &&
+    (!std::is_lvalue_reference_v<P> || std::is_const_v<std::remove_reference_t<P>>);
+
+// `body` is the whole of a kernel. Where no launch asks, a core calls a kernel as a function.
+template <class F, class... P>
+constexpr void kernel(const char* name, int type, int told, F body, P&&... arguments) {
   if (__builtin_is_constant_evaluated()) {
-    body();
+    body(std::forward<P>(arguments)...);
     return;
   }
-  Body<F> kept{!(told & kNoAutoSync), std::move(body)};
+  const bool auto_sync = !(told & kNoAutoSync);
   if (auto* const launch = static_cast<Launched*>(softnpuAscendcThisThread()->launch);
       __builtin_expect(launch != nullptr, 0)) {
-    if (!launch->body) *launch = Body<F>::launched(name, type, std::move(kept));
-  } else if (told & kKeeps) {
     try {
-      Body<F>::run(&kept);
+      if constexpr ((can_be_launched<P> && ...)) {
+        using Kept = Body<F, std::decay_t<P>...>;
+        auto* const kept = new Kept{auto_sync, std::move(body), {std::forward<P>(arguments)...}};
+        if (launch->body) launch->drop(launch->body);  // of a kernel that an argument called
+        *launch = {name, type, kept, Kept::run, Kept::drop, nullptr};
+      } else {
+        throw std::invalid_argument(std::string(name) +
+                                    "<<<>>>: a parameter is a reference or has no copy, which no launch can pass: the "
+                                    "kernel runs later, on each core");
+      }
+    } catch (...) {  // the kernel may be noexcept
+      launch->error = std::current_exception();
+    }
+    return;
+  }
+  enter(auto_sync);
+  if (told & kKeeps) {
+    try {
+      body(std::forward<P>(arguments)...);
     } catch (...) {
       keep();
     }
   } else {
-    Body<F>::run(&kept);
+    body(std::forward<P>(arguments)...);
   }
-}
-// The same of one with a parameter that is a reference, which no launch can pass.
-template <class F>
-constexpr void function(const char* name, F body) {
-  if (!__builtin_is_constant_evaluated() && softnpuAscendcThisThread()->launch)
-    throw std::invalid_argument(std::string(name) +
-                                "<<<>>>: a parameter is a reference, which no launch can pass: the kernel runs later");
-  body();
 }
 
 inline constexpr int kUnstated = -1;
@@ -97,7 +116,8 @@ inline constexpr int kEither = -2;  // the same in a source that uses the cube: 
 // Owns a kernel's body.
 class Closure {
  public:
-  explicit Closure(Launched launched = {nullptr, kUnstated, nullptr, nullptr, nullptr}) : launched_(launched) {}
+  explicit Closure(Launched launched = {nullptr, kUnstated, nullptr, nullptr, nullptr, nullptr})
+      : launched_(std::move(launched)) {}
   Closure(Closure&& other) noexcept
       : type(other.type), key(other.key), launched_(std::exchange(other.launched_, Launched{})) {}
   Closure& operator=(Closure&&) = delete;
@@ -113,12 +133,14 @@ class Closure {
       explicit Asking(Launched& launched) { thread.launch = &launched; }
       ~Asking() { thread.launch = before; }
     } asking(launched_);
+    std::string said = "it did not begin as one";
     try {
       call();
     } catch (const KernelError& e) {
-      return e.what();
+      said = e.what();
     }
-    return "it did not begin as one";
+    if (launched_.error) std::rethrow_exception(launched_.error);
+    return said;
   }
   const Launched& launched() const { return launched_; }
 
@@ -196,7 +218,9 @@ uint32_t launch(const char* name, int type, uint32_t blocks, void* stream, void 
 // What is no kernel, as one block.
 template <class F>
 uint32_t launch_function(const char* name, void* stream, F function) {
-  return put(Closure(Body<F>::launched(name, kUnstated, {true, std::move(function)})), kUnstated, 1, stream);
+  using Kept = Body<F>;
+  Kept* const kept = new Kept{true, std::move(function), {}};
+  return put(Closure({name, kUnstated, kept, Kept::run, Kept::drop, nullptr}), kUnstated, 1, stream);
 }
 
 // The kernel's name and type, and what stands in <<<>>>.
