@@ -215,7 +215,8 @@ void go_null(void* s, uint8_t* x) {
 """
 WANTED = {"of_a_call": 1, "of_a_variable": 5, "of_two": 550, "literals": 15, "of_a_template": 22, "commas": 31}
 WANTED |= {"declared": 1, "member": 1, "constant": 1, "less": 5, "converted": 25, "arrays": 9, "taken": 19}
-WANTED |= {"calls_another": 13, "braces": 12, "references": 10, "letters": 199, "types": 18, "defined": 1, "sync": 7}
+WANTED |= {"calls_another": 13}
+WANTED |= {"braces": 12, "references": 10, "letters": 199, "types": 18, "defined": 1, "sync": 7}
 WANTED |= {
     "calls_refers": 25,
     "calls_others": 858,

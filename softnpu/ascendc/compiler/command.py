@@ -16,6 +16,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+import bodies
 import explain
 import kernels
 import refuse
@@ -120,7 +121,7 @@ class Source:
                 write(Path(self.line.headers, f"aclrtlaunch_{kernel.name}.h"), kernel.header())
         if self.line.tilings:
             unit.name(tiling.CHOSEN, tiling.chosen(self.line.tilings, {kernel.name for kernel in found}))
-        kernels.launched(unit, named, self.line.auto_sync, self.line.debugged())
+        bodies.launched(unit, named, self.line.auto_sync, self.line.debugged())
         rewrite.launches(unit, named, unstated)
         # Objects of several sources keep their sources' names, since these have them, too.
         translated = self.folder / (Path(self.path).stem + ".ii")

@@ -1,5 +1,5 @@
 """The kernels of a source: __global__ functions, which cores they run on, and what is generated for each that is
-extern "C": aclrtlaunch_k, right behind it, so that what its types mean there counts.
+extern "C" (aclrtlaunch_k). What it is not: the edits of the source (bodies.py).
 """
 
 from __future__ import annotations
@@ -20,13 +20,10 @@ _RATIOS = {"0_1": "KERNEL_TYPE_AIV_ONLY", "1_0": "KERNEL_TYPE_AIC_ONLY"}
 # either kind.
 UNSTATED, EITHER = "::AscendC::detail::kUnstated", "::AscendC::detail::kEither"
 # Words that macros.h leaves for this file (ASCENDC_WORDS); the compiler does not see them.
-_NUMBERS = r"\s*\((?:[^()]|\([^()]*\))*\)"
-_MIX = rf"__mix__{_NUMBERS}"
-_WORD = re.compile(rf"\b(?:__global__|__cube__|__vector__|{_MIX})")
-_RATIO = re.compile(rf"\b(?:bisheng\s*::|using\s+bisheng\s*:(?!:))\s*core_ratio{_NUMBERS}")  # the same as an attribute
-_BLOCK_LOCAL = re.compile(r"\[\s*\[[^\[\]]*\b(block_local)\b[^\[\]]*\]\s*\]")
-_ATTRIBUTES = re.compile(rf"(?:\s*\[\s*\[[^\[\]]*\]\s*\]|\s*\balignas{_NUMBERS})*")
-_BEGINS = re.compile(r"(?:[;{}>]|\b(?:static|inline|extern|const|constinit)|^)\s*$")
+NUMBERS = r"\s*\((?:[^()]|\([^()]*\))*\)"
+_MIX = rf"__mix__{NUMBERS}"
+WORD = re.compile(rf"\b(?:__global__|__cube__|__vector__|{_MIX})")
+RATIO = re.compile(rf"\b(?:bisheng\s*::|using\s+bisheng\s*:(?!:))\s*core_ratio{NUMBERS}")  # the same as an attribute
 _STATES = re.compile(r"::AscendC::detail::state_type\s*\(")  # KERNEL_TASK_TYPE_DEFAULT
 _REGISTERS = re.compile(r"::AscendC::detail::regist_matmul\b")  # REGIST_MATMUL_OBJ
 _CUBE = re.compile(r"\b(?:Mmad|LoadData|Fixpipe|REGIST_MATMUL_OBJ|MatmulType)\b")
@@ -39,24 +36,17 @@ _DECLARES = re.compile(  # a parameter's type, and (* of a pointer to a function
     r"(?:\[[^\]]*\]\s*)?(?:=(?!=)|,|$))"
 )
 _OPEN = re.compile(rf"{_DEFAULT.pattern}|\bauto\b")  # parameters with default arguments, or of any type
-# A launch means the kernel of its own library, whatever was loaded before it: the C library has a poll.
-_BOUND = '__attribute__((visibility("protected")))'
 _NO_TYPE = frozenset("const volatile struct class enum typename".split())
 _NO_NAME = frozenset("const volatile int char short long unsigned signed float double bool auto __restrict__".split())
 _POINTS = re.compile(r"\(\s*(?:\w+\s*::\s*)*[*&]+\s*(?:const\s+)?(\w+)")  # the name of a pointer to a function or array
 _QUALIFIED = re.compile(r"\b(?:const|volatile)\b")
-_OF_CODE = re.compile(r"__attribute__\s*\(\s*\(\s*(?:target|optimize|no_sanitize\w*)\b[^()]*(?:\([^()]*\))?\s*\)\s*\)")
-_LABEL = re.compile(r"\bgoto\s*\*")  # g++ does not inline what jumps by the address of a label
 _TRY = re.compile(r"\btry\s*$")
-_FUNCTION = re.compile(r"\b(?:__func__|__FUNCTION__)\b")
 _NOEXCEPT = re.compile(r"\bnoexcept\b|\bthrow\s*\(")
 _QUALIFIER = re.compile(r"\b\w+\s*::\s*(?:\w+\s*::\s*)*$")
-_CONSTEXPR = re.compile(r"\bconstexpr\b")
 _GLOBAL = re.compile(r"\b__global__\b")
 _TOKEN = re.compile(r"\s*([A-Za-z_]\w*|[^\s\w])")
 _CATCH = re.compile(r"\s*\bcatch\s*\(")
-_BY_CORE = re.compile(r"\bif\s+(constexpr)\s*(?=\()")
-_LINKED = re.compile(r'\bextern\s+("C")')
+LINKED = re.compile(r'\bextern\s+("C")')
 # What g++ knows as functions of C though no header declares them.
 _BUILT_IN = frozenset("isfinite isinf isnan isnormal isunordered signbit".split())
 _BUILT_IN |= frozenset("isgreater isgreaterequal isless islessequal islessgreater".split())
@@ -219,7 +209,7 @@ def _kernel(unit: Unit, word: int) -> Kernel | None:
     around = tuple(re.findall(r"\w+", qualifier.group())) if qualifier else ()
     scope = unit.namespace(scope, around) or scope + around
     head = code[begin : named.start(1)]
-    linked = linkage or _LINKED.search(head) is not None
+    linked = linkage or LINKED.search(head) is not None
     kernel = Kernel(named.group(1), scope, begin, behind, linked, [], [], defined=defined, word=word)
     kernel.stated = _attributed(unit, begin, named.start(1))
     if said := _STATES.search(code, body, behind):
@@ -247,7 +237,7 @@ def _kernel(unit: Unit, word: int) -> Kernel | None:
 def _attributed(unit: Unit, begin: int, end: int) -> str:
     """The type that stands before the name."""
     stated = ""
-    for word in _WORD.finditer(unit.code, begin, end):
+    for word in WORD.finditer(unit.code, begin, end):
         if word.group() in ("__cube__", "__vector__"):
             stated = "KERNEL_TYPE_AIC_ONLY" if word.group() == "__cube__" else "KERNEL_TYPE_AIV_ONLY"
         elif word.group() != "__global__":
@@ -257,7 +247,7 @@ def _attributed(unit: Unit, begin: int, end: int) -> str:
                     word.start(),
                     f"{plain(word.group())}: a block has a cube core and 0, 1 or 2 vector cores: __mix__(1, 2)",
                 )
-    for word in _RATIO.finditer(unit.attributed_code, begin, end):
+    for word in RATIO.finditer(unit.attributed_code, begin, end):
         numbers = re.findall(r"\d+", word.group())
         stated = _RATIOS.get("_".join(numbers), "KERNEL_TYPE_MIX_AIC_" + "_".join(numbers))
         if stated not in KERNEL_TYPES:
@@ -351,76 +341,3 @@ def _host_parameters(kernel: Kernel, unit: Unit, bracket: int, end: int) -> None
             raise unit.error(bracket, f"{kernel.name}: parameter {name} is a reference, which no launch can pass")
         kernel.types.append(kind)
         kernel.names.append(name)
-
-
-def _lambda(unit: Unit, kernel: Kernel) -> tuple[str, str]:
-    """How the lambda around a kernel's body begins, and what it is called with: what the kernel was given, by other
-    names."""
-    if kernel.given is None:
-        return "[=]() mutable", ""
-    head = unit.code[kernel.begin : kernel.body]
-    rename = all(len(re.findall(rf"\b{p.name}\b", head)) == 1 for p in kernel.given)
-    given = ""
-    for number, parameter in enumerate(kernel.given):
-        name = parameter.name
-        if rename:  # -Wshadow
-            name = f"ascendc_p{number}"
-            unit.replace(parameter.at, parameter.at + len(parameter.name), name)
-        given += f", static_cast<decltype({name})&&>({name}){'...' * parameter.pack}"
-    return f"[]({', '.join(p.text for p in kernel.given)})", given
-
-
-def launched(unit: Unit, named: list[Kernel], auto_sync: bool, debugged: bool) -> None:
-    """Edits the unit: the body of each kernel becomes a lambda, which kernel() of launch.h is given with the arguments,
-    the kernel's cores and whether the chip's compiler inserts flags;
-    aclrtlaunch_k goes behind each kernel k that is extern "C"; the words that are no C++ go out."""
-    found = [kernel for kernel in named if kernel.defined]
-    for kernel in found:
-        digraph = unit.text.startswith("<%", kernel.body)
-        told = " | ".join([*["::AscendC::detail::kNoAutoSync"] * (not auto_sync),
-                           *["::AscendC::detail::kKeeps"] * kernel.keeps]) or "0"  # fmt: skip
-        taken, given = _lambda(unit, kernel)
-        attributes = "".join(unit.text[i:j] + " " for i, j in unit.attributes if kernel.begin <= i < kernel.word)
-        attributes = " ".join(_OF_CODE.findall(attributes))
-        if not (debugged or attributes or _LABEL.search(unit.code, kernel.body, kernel.end)):
-            attributes = "__attribute__((always_inline))"
-        call = f'kernel("{kernel.name}", {kernel.stated}, {told}, {taken} {attributes} -> void {{'
-        if kernel.handlers >= 0:
-            unit.replace(kernel.handlers, kernel.handlers, f"{{ ::AscendC::detail::{call}")
-            unit.replace(kernel.end, kernel.end, f" }}{given}); }}")
-        else:
-            inside = kernel.body + (2 if digraph else 1)
-            unit.replace(inside, inside, f" ::AscendC::detail::{call}")
-            unit.replace((end := closing(unit.code, kernel.body)), end, f" }}{given});")
-        for word in _FUNCTION.finditer(unit.code, kernel.body, kernel.end):
-            unit.replace(*word.span(), f'"{kernel.name}"')
-        if not kernel.linked:
-            continue
-        unit.generate(kernel.end, kernel.definition())
-    for local in _BLOCK_LOCAL.finditer(unit.attributed_code):  # a block keeps its thread until it ends
-        if not _BEGINS.search(unit.code[: local.start()]):
-            raise unit.error(local.start(), "[[block_local]] is written before the type: [[block_local]] int g")
-        unit.replace(*local.span(1), "")
-        behind = _ATTRIBUTES.match(unit.attributed_code, local.end()).end()
-        unit.replace(behind, behind, " thread_local")
-    for ratio in _RATIO.finditer(unit.attributed_code):
-        unit.replace(*ratio.span(), "")
-    for asked in _BY_CORE.finditer(unit.code):  # one compilation is for both kinds of cores
-        if re.search(r"\bg_coreType\b", unit.code[asked.end() : closing(unit.code, asked.end())]):
-            unit.replace(*asked.span(1), "")
-    for kernel in (k for k in named if k.linked and k.overloads):
-        said = _LINKED.search(unit.code, kernel.begin, kernel.word)
-        at = said.span(1) if said else (kernel.begin, kernel.begin)
-        unit.replace(*at, '"C++"' if said else ' extern "C++" ')
-    own = {(*k.scope, k.name) for k in named if _own_linkage(unit, k)}
-    bound = {k.word for k in found if (*k.scope, k.name) not in own and unit.namespaced(k.begin)}
-    for word in _WORD.finditer(unit.code):
-        unit.replace(word.start(), word.end(), _BOUND if word.start() in bound else "")
-
-
-def _own_linkage(unit: Unit, kernel: Kernel) -> bool:
-    brace = unit.code.find("{", kernel.word, kernel.end)
-    end = kernel.end if brace < 0 else brace
-    return re.search(r"\bstatic\b", unit.code[kernel.begin : end]) is not None or unit.attributed(
-        "visibility", kernel.begin, end
-    )
