@@ -63,7 +63,7 @@ struct Lstm : torch::autograd::Function<Lstm> {
         if_defined(gradients[0]), if_defined(gradients[1]), if_defined(gradients[2]), arguments[0],
         arguments.slice(1, 2), arguments.slice(3), steps, shape.has_bias, shape.layers, shape.two_ways);
     Tensors result{of_input, of_hx, of_cx};
-    result.insert(result.end(), of_params.begin(), of_params.end());
+    for (at::Tensor& part : ops::parted(of_params, arguments.slice(3))) result.push_back(std::move(part));
     return result;
   }
 
@@ -95,7 +95,7 @@ struct Lstm : torch::autograd::Function<Lstm> {
   }
 };
 
-// What a dispatch mode of the program's shall see: PyTorch's loop. A checkpoint compares what both passes keep, and their modes are the same.
+// A dispatch mode of the program's sees PyTorch's loop (onlooker.h). Those of a trace do not count.
 bool looked_into() { return mode_active() && !detail::traced(); }
 
 bool fits(const at::Tensor& input, at::TensorList hx, at::TensorList params, const Shape& shape, bool batch_first) {

@@ -3,18 +3,14 @@
 
 #include <array>
 
-#include "csrc/core/device.h"
 #include "csrc/ops/aclnn_call.h"
 #include "csrc/ops/npu/sizes.h"
-#include "csrc/ops/structured.h"
-#include "npu_ops.h"
 
 namespace npu::ops {
 namespace {
 
 using at::Tensor;
 using Tensors = std::vector<Tensor>;
-using Gradients = std::tuple<Tensor, Tensor, Tensor, Tensors>;
 constexpr int64_t kSaved = 7;
 
 // CANN's lists of what each entry leaves.
@@ -24,13 +20,6 @@ std::array<Tensors, kSaved> lists(const Tensor& steps) {
     for (int64_t entry = 0; entry < steps.size(1); ++entry) out[i].push_back(steps.select(0, i).select(0, entry));
   }
   return out;
-}
-
-template <class Made>
-Gradients gradients_like(const Tensor& input, at::TensorList hx, at::TensorList params, const Made& made) {
-  Tensors of_params;
-  for (const Tensor& parameter : params) of_params.push_back(made(like(parameter)));
-  return {made(like(input)), made(like(hx[0])), made(like(hx[1])), of_params};
 }
 
 }  // namespace
@@ -68,27 +57,31 @@ void lstm_into(const Tensor& input, at::TensorList hx, at::TensorList params, co
                    at::TensorList(o), at::TensorList(h), at::TensorList(c), at::TensorList(tanh_c));
 }
 
-namespace kernels {
+c10::SymInt elements(at::TensorList tensors) {
+  c10::SymInt sum = 0;
+  for (const Tensor& tensor : tensors) sum += tensor.sym_numel();
+  return sum;
+}
 
-Gradients lstm_gradients(const OptionalTensor& grad_output, const OptionalTensor& grad_hy,
-                         const OptionalTensor& grad_cy, const Tensor& input, at::TensorList hx, at::TensorList params,
-                         const Tensor& steps, bool has_biases, int64_t num_layers, bool bidirectional) {
-  const NPUGuard guard(first_device(input));
-  Gradients out = gradients_like(input, hx, params, [](const Result& result) { return on_device(result); });
-  const auto& [of_input, of_hx, of_cx, of_params] = out;
-  const auto [i, j, f, o, h, c, tanh_c] = lists(steps);
-  ACLNN(aclnnLstmBackward)(input, hx, params, grad_output, grad_hy, grad_cy, at::TensorList(i), at::TensorList(j),
-                           at::TensorList(f), at::TensorList(o), at::TensorList(h), at::TensorList(c),
-                           at::TensorList(tanh_c), OptionalTensor(), has_biases, num_layers, 0.0, true, bidirectional,
-                           /*batchFirst=*/false, std::array<bool, 4>{true, true, true, true}, of_input, of_hx, of_cx,
-                           at::TensorList(of_params));
+Tensors parted(const Tensor& of_params, at::TensorList params) {
+  Tensors out;
+  c10::SymInt at = 0;
+  for (const Tensor& parameter : params) {
+    out.push_back(of_params.narrow_symint(0, at, parameter.sym_numel()).view_symint(parameter.sym_sizes()));
+    at += parameter.sym_numel();
+  }
   return out;
 }
 
-Gradients lstm_gradients_meta(const OptionalTensor&, const OptionalTensor&, const OptionalTensor&, const Tensor& input,
-                              at::TensorList hx, at::TensorList params, const Tensor&, bool, int64_t, bool) {
-  return gradients_like(input, hx, params, [](const Result& result) { return on_meta(result); });
+void lstm_gradients_into(const LstmGradientsOf& of, const Tensor& input, at::TensorList hx, at::TensorList params,
+                         const Tensor& steps, const WholeLstm& network, const Tensor& of_input, const Tensor& of_h,
+                         const Tensor& of_c, const Tensor& of_params) {
+  const auto [i, j, f, o, h, c, tanh_c] = lists(steps);
+  ACLNN(aclnnLstmBackward)(input, hx, params, of.output, of.hy, of.cy, at::TensorList(i), at::TensorList(j),
+                           at::TensorList(f), at::TensorList(o), at::TensorList(h), at::TensorList(c),
+                           at::TensorList(tanh_c), OptionalTensor(), network.has_bias, network.layers, 0.0, true,
+                           network.two_ways, /*batchFirst=*/false, std::array<bool, 4>{true, true, true, true},
+                           of_input, of_h, of_c, at::TensorList(parted(of_params, params)));
 }
 
-}  // namespace kernels
 }  // namespace npu::ops
