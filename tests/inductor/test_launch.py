@@ -8,8 +8,9 @@ import sys
 
 import pytest
 import torch
-from torch._inductor import config
+from torch._inductor import config, utils
 
+import torch_npu
 from tests.core.tools import Gate, busy
 from tests.inductor import compiler
 
@@ -55,6 +56,27 @@ def test_arguments_live_until_the_kernel_ran():
 
 def test_another_device():
     compiler.same_as_cpu(lambda x: (x.sin() + 1, x.sum(0)), torch.randn(5, 7), device="npu:1")
+
+
+def test_generated_code_makes_tensors_past_the_parser_of_arguments():
+    _, (code,) = utils.run_and_get_code(torch.compile(lambda x: (x.sin(), x.cos())), torch.randn(5, 7, device="npu:1"))
+    assert code.count("= empty_strided_npu((5, 7), (7, 1), torch.float32, 1)") == 2 and "= empty_strided(" not in code
+
+
+def test_a_tensor_that_generated_code_makes():
+    for sizes, strides, dtype in (((2, 3), (1, 2), torch.float16), ((), (), torch.bool), ((0, 4), (4, 1), torch.int64)):
+        made = torch_npu._C._empty_strided(sizes, strides, dtype, 1)
+        assert (made.shape, made.stride(), made.dtype, made.device) == (sizes, strides, dtype, torch.device("npu:1"))
+    for arguments, error in (
+        (((2,), (1,), torch.float32), TypeError),
+        (([2], (1,), torch.float32, 0), TypeError),
+        (((2,), (1,), "float32", 0), TypeError),
+        (((2, 3), (1,), torch.float32, 0), ValueError),
+        (((-1,), (1,), torch.float32, 0), RuntimeError),
+        (((1 << 60,), (1,), torch.float32, 0), torch.OutOfMemoryError),
+    ):
+        with pytest.raises(error):
+            torch_npu._C._empty_strided(*arguments)
 
 
 @torch.compile

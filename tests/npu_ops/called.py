@@ -141,7 +141,7 @@ def main() -> None:
     for name, files in of_programs().items():
         found.setdefault(name, set()).update(files)
     head = "# Recorded by `python -m tests.npu_ops.called`, whose head says what counts: operator, and the files whose"
-    head += " tests of values call it.\n"
+    head += " tests of values call it. Long because there is a row an operator.\n"
     lines = [f"{name}: [{', '.join(sorted(files))}]\n" for name, files in sorted(found.items()) if files]
     RECORD.write_text(head + "".join(lines), encoding="utf-8")
 

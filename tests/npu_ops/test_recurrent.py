@@ -222,3 +222,54 @@ def test_what_the_old_forms_do_not_take_is_refused():
     gru = [t.npu() for t in gru_operands()]
     with pytest.raises(NotImplementedError, match=f"seq_length other than the number of steps, {STEPS}"):
         torch_npu.npu_gru(*gru, mask - 1, True, 1, 0.0, True, False, False)
+
+
+@pytest.mark.parametrize(("layers", "two_ways", "biased"), [(1, False, True), (2, True, True), (2, False, False)])
+def test_what_torch_lstm_calls(layers, two_ways, biased):
+    """Values and gradients of torch.lstm in fp64, its gates, and which gradients may be None."""
+    torch.manual_seed(7)
+    layer = torch.nn.LSTM(COLUMNS, HIDDEN, layers, bias=biased, bidirectional=two_ways).double()
+    entries, params = layers * (2 if two_ways else 1), list(layer.parameters())
+    x, h, c = (torch.randn(n, BATCH, k).double().requires_grad_() for n, k in
+               ((STEPS, COLUMNS), (entries, HIDDEN), (entries, HIDDEN)))  # fmt: skip
+    expected = _VF.lstm(x, (h, c), params, biased, layers, 0.0, True, two_ways, False)
+    ours = [t.detach().npu() for t in (x, h, c)]
+    of = [p.detach().npu() for p in params], biased, layers, two_ways
+    *values, steps = torch.ops.npu._npu_lstm(ours[0], ours[1:], *of)
+    for g, e in zip(values, expected, strict=True):
+        assert_close(g, e, torch.float64, "value")
+    i, g, f, o, hidden, cell, tanh = steps.cpu()[:, 0]
+    before = torch.cat([c[:1], cell[:-1]])
+    assert_close(cell, f * before + i * g, torch.float64, "c")
+    assert_close(tanh, cell.tanh(), torch.float64, "tanh(c)")
+    assert_close(hidden, o * tanh, torch.float64, "h")
+    seeds = [torch.randn_like(t) for t in expected]
+    for asked in ((True, True, True), (True, False, False), (False, True, False), (False, False, True)):
+        chosen = [(e, s) for e, s, wanted in zip(expected, seeds, asked, strict=True) if wanted]
+        given = [s.npu() if wanted else None for s, wanted in zip(seeds, asked, strict=True)]
+        outputs, of_outputs = ([pair[i] for pair in chosen] for i in (0, 1))
+        want = torch.autograd.grad(outputs, (x, h, c, *params), of_outputs, retain_graph=True, allow_unused=True)
+        *found, of_params = torch.ops.npu._npu_lstm_backward(*given, ours[0], ours[1:], of[0], steps, *of[1:])
+        parts = of_params.split([p.numel() for p in params])
+        found += [part.view(p.shape) for part, p in zip(parts, params, strict=True)]
+        for g, e in zip(found, want, strict=True):
+            assert_close(g, torch.zeros_like(g.cpu()) if e is None else e, torch.float64, f"gradient of {asked}")
+
+
+def test_what_torch_lstm_calls_refuses_by_name():
+    x, state = torch.randn(STEPS, BATCH, COLUMNS).npu(), torch.randn(1, BATCH, HIDDEN).npu()
+    params = [torch.randn(4 * HIDDEN, n).npu() for n in (COLUMNS, HIDDEN)]
+    for arguments, message in (
+        ((x[0], [state, state], params), "input"),
+        ((x, [state], params), "hx has 1 tensors"),
+        ((x, [state, state[:, :1]], params), "hx"),
+        ((x, [state, state], params[:1]), "params has 1 tensors"),
+        ((x, [state, state], [params[0], params[0]]), "a hidden weight of params"),
+        ((x, [state, state], [params[1], params[1]]), "an input weight of params"),
+        ((x, [state, state.half()], params), "hx"),
+    ):
+        with pytest.raises((RuntimeError, ValueError, TypeError), match=message):
+            torch.ops.npu._npu_lstm(*arguments, False, 1, False)
+    with pytest.raises(RuntimeError, match="use torch.lstm"):
+        found = torch.ops.npu._npu_lstm(x.requires_grad_(), [state, state], params, False, 1, False)
+        found[0].sum().backward()

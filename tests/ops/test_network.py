@@ -209,8 +209,9 @@ def test_an_lstms_unused_results_need_no_gradient() -> None:
         torch.testing.assert_close(a.cpu(), e, rtol=1e-4, atol=1e-5)
 
 
-def test_the_gradient_of_an_lstms_gradient() -> None:
-    layer = nn.LSTM(4, 5, 2).double()
+@pytest.mark.parametrize("two_ways", [False, True])
+def test_the_gradient_of_an_lstms_gradient(two_ways: bool) -> None:
+    layer = nn.LSTM(4, 5, 2, bidirectional=two_ways).double()
 
     def penalty(device: str) -> list[torch.Tensor]:
         copied, x = copy.deepcopy(layer).to(device), X3.clone().to(device, torch.double).requires_grad_()

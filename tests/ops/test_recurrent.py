@@ -4,11 +4,13 @@ traced of them.
 
 from __future__ import annotations
 
+import contextlib
 import copy
 
 import pytest
 import torch
 import torch._dynamo
+from torch.utils._python_dispatch import TorchDispatchMode
 
 SHAPES = [  # batch, steps, inputs, hidden, layers, bias, batch_first
     (32, 8, 64, 128, 2, True, True),
@@ -56,6 +58,34 @@ def test_the_batch_first_is_a_view_of_the_steps_first() -> None:
     assert output.stride() == host(x)[0].stride() == (4, 8, 1) and h.is_contiguous() and c.is_contiguous()
     compiled = torch.compile(device, backend="aot_eager")
     torch.testing.assert_close(compiled(x.npu())[0], output)
+
+
+class Seen(TorchDispatchMode):
+    def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+        return function(*args, **(kwargs or {}))
+
+
+@pytest.mark.parametrize("options", [{"num_layers": 3}, {"num_layers": 2, "bidirectional": True}], ids=str)
+def test_dropout_between_layers_draws_as_the_loop_over_steps(options: dict) -> None:
+    layer = torch.nn.LSTM(4, 6, dropout=0.5, **options).npu()
+    x, results = torch.randn(5, 3, 4, device="npu"), []
+    for mode in (contextlib.nullcontext(), Seen()):  # a program's mode sees the loop
+        torch.manual_seed(4)
+        with mode:
+            y, (h, c) = layer(x)
+        grads = torch.autograd.grad(y.sin().sum() + h.sum() + c.cos().sum(), layer.parameters())
+        results.append([y, h, c, *grads])
+    torch.testing.assert_close(*results, rtol=1e-4, atol=1e-5)
+
+
+def test_inference_mode_is_one_operator_too() -> None:
+    layer, x = torch.nn.LSTM(4, 6, 2, batch_first=True).npu(), torch.randn(3, 5, 4, device="npu")
+    with torch.inference_mode(), torch.profiler.profile() as profile:
+        found = layer(x)
+    names = [event.name for event in profile.events()]
+    assert "npu::_npu_lstm" in names and not any("cell" in name for name in names)
+    torch.testing.assert_close(found, layer(x))
+    assert found[0].stride() == layer(x)[0].stride()
 
 
 STEPS = 3  # each is written out when it is traced; the third one takes what the second one made of the first

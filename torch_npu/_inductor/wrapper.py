@@ -38,7 +38,16 @@ class _Npu:
 
     def make_allocation(self, name, device, dtype, shape, stride, allocation_shape=None, is_pinned=False) -> str:
         text = super().make_allocation(name, device, dtype, shape, stride, allocation_shape, is_pinned)
-        return text.replace("device='npu'", f"device='npu:{device.index or 0}'") if device.type == "npu" else text
+        if device.type != "npu":
+            return text
+        plain, options = f"{name} = empty_strided(", f", device='npu', dtype={dtype})"
+        if plain not in text or options not in text:
+            return text.replace("device='npu'", f"device='npu:{device.index or 0}'")
+        found = "from torch_npu._C import _empty_strided as empty_strided_npu"
+        if not self.imports.contains(found):
+            self.imports.writeline(found)
+        text = text.replace(plain, f"{name} = empty_strided_npu(", 1)
+        return text.replace(options, f", {dtype}, {device.index or 0})", 1)
 
     def define_kernel(self, kernel_name, kernel_body, metadata=None, gpu=True, cpp_definition=None) -> None:
         if launch.MARK in kernel_body:

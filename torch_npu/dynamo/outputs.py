@@ -15,6 +15,8 @@ import torch
 
 from torch_npu.dynamo import steps
 
+_uses = torch._C._storage_Use_Count
+
 
 def _twin(storage: torch.UntypedStorage) -> torch.UntypedStorage:
     """Another storage on the same memory, which keeps the first: swapping its pointer leaves the first alone."""
@@ -26,21 +28,21 @@ class _Memory:
     """One storage that a recording writes to. `tensors` lie on it; new tensors for the program are made from them."""
 
     def __init__(self, storage: torch.UntypedStorage) -> None:
-        self.storage = _twin(storage)
+        self._take(_twin(storage))
         self.tensors: dict[int, torch.Tensor] = {}
         self.alone = 0  # uses of the storage when the program holds nothing of it
+
+    def _take(self, storage: torch.UntypedStorage) -> None:
+        self.storage, self._handle = storage, storage._cdata
 
     def put(self, index: int, like: torch.Tensor) -> None:
         layout = like.storage_offset(), like.size(), like.stride()
         with torch.inference_mode(False):  # a program may leave that mode and still call the function
             self.tensors[index] = torch.empty(0, dtype=like.dtype, device=like.device).set_(self.storage, *layout)
-        self.alone = self._uses()
-
-    def _uses(self) -> int:
-        return torch._C._storage_Use_Count(self.storage._cdata)
+        self.alone = _uses(self._handle)
 
     def held(self) -> bool:
-        return self._uses() > self.alone
+        return _uses(self._handle) > self.alone
 
     def leave(self, keep: bool) -> None:
         """What the program holds of it moves to other memory, or, without `keep`, to none."""
@@ -50,7 +52,7 @@ class _Memory:
         if keep:
             ours.copy_(theirs)
         theirs._swap_data_ptr_(ours)
-        self.storage = ours
+        self._take(ours)
         for index, tensor in list(self.tensors.items()):
             self.put(index, tensor)
 
@@ -82,10 +84,14 @@ class Outputs:
                 self._memory.append(memory)
             memory.put(index, value)
             self._plain[index] = None
+        self._made = self._tensors()
         self._step = steps.current()
 
+    def _tensors(self) -> list[tuple[int, torch.Tensor]]:
+        return [item for memory in self._memory for item in memory.tensors.items()]
+
     def addresses(self) -> list[int]:
-        return [tensor.data_ptr() for memory in self._memory for tensor in memory.tensors.values()]
+        return [tensor.data_ptr() for _, tensor in self._made]
 
     def give(self, inputs: Sequence[Any], copied: bool = False) -> list[Any]:
         """New tensors for the program, or copies; where the function returns an argument, that of this call."""
@@ -94,9 +100,8 @@ class Outputs:
             layout = results[index]
             value = inputs[source]
             results[index] = value if layout is None else value.detach().as_strided(*layout)
-        for memory in self._memory:
-            for index, tensor in memory.tensors.items():
-                results[index] = tensor.clone() if copied else tensor.data
+        for index, tensor in self._made:
+            results[index] = tensor.clone() if copied else tensor.data
         self._step = steps.current()
         return results
 
@@ -105,7 +110,10 @@ class Outputs:
 
     def leave(self) -> None:
         """After this a replay may write: what the program holds lies elsewhere."""
+        held = [memory for memory in self._memory if memory.held()]
+        if not held:
+            return
         keep = self._step == steps.current()
-        for memory in self._memory:
-            if memory.held():
-                memory.leave(keep)
+        for memory in held:
+            memory.leave(keep)
+        self._made = self._tensors()

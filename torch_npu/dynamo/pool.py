@@ -85,7 +85,7 @@ class Pool:
         self._raw, self._last = raw, current
 
     def before_replay(self, handle: Handle, number: int) -> None:
-        for place in [place for place in self._given if place[0] == handle and place[1] >= number]:
+        for place in [place for place in self._given if place[1] >= number and place[0] == handle]:
             outputs, stream = self._given.pop(place)
             if stream == self._last:
                 outputs.leave()

@@ -7,6 +7,7 @@ work is being captured by somebody else (torch.npu.graph around it) runs as it i
 
 from __future__ import annotations
 
+import operator
 import warnings
 import weakref
 from collections.abc import Callable, Collection, Sequence
@@ -22,6 +23,7 @@ from torch_npu.dynamo.recording import Recording
 from torch_npu.npu.graphs import graph_pool_handle
 
 LIMIT = 64  # recordings of one function
+_shape = operator.attrgetter("shape")
 
 
 def say(name: str, reason: str) -> None:
@@ -92,12 +94,14 @@ class Replayed:
         with self._pool.lock:
             recording = self._choose(inputs)
             if recording is not None:
-                gradients = torch.is_grad_enabled()
-                torch._C._set_grad_enabled(False)
-                try:
+                if torch.is_grad_enabled():
+                    torch._C._set_grad_enabled(False)
+                    try:
+                        results = recording.replay(inputs)
+                    finally:
+                        torch._C._set_grad_enabled(True)
+                else:
                     results = recording.replay(inputs)
-                finally:
-                    torch._C._set_grad_enabled(gradients)
                 inputs.clear()
                 return results
         return self._function(inputs)
@@ -106,8 +110,8 @@ class Replayed:
         if self._kinds is None:
             self._kinds = self._sort(inputs)
         lasting, perhaps, free, others = self._kinds
-        identify = self._identify
-        key: list[Any] = [identify(inputs[i]) for i in lasting]
+        given = inputs.__getitem__
+        key: list[Any] = [*map(self._identify, map(given, lasting))]
         kept, known = [], self._pool.addresses
         for i in perhaps:
             value = inputs[i]
@@ -117,7 +121,7 @@ class Replayed:
                 key.append((address, value.stride()))
             else:
                 key.append(value.shape)
-        shapes = [inputs[i].shape for i in free] + [inputs[i] for i in others]
+        shapes = [*map(_shape, map(given, free)), *map(given, others)]
         recording = self._recordings.get(found := (*key, *shapes))
         if recording is None:
             shapes += [inputs[i].shape for i in perhaps]

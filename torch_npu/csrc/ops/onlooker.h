@@ -11,8 +11,8 @@
 namespace npu {
 
 // Dispatch modes see operators, not operands. One may be active in only one of the two passes of a checkpoint, which compares what both keep:
-// that must not depend on it where the way of its own is an operator that modes see. torch.lstm's is none: under a mode it is PyTorch's loop,
-// which keeps other tensors.
+// that must not depend on it where the way of its own is an operator that modes see. torch.lstm's depends on it: a mode of the program's, as the
+// comparison with the CPU, sees PyTorch's loop, each step's operators by themselves.
 inline bool mode_active() { return c10::impl::TorchDispatchModeTLS::any_modes_set(); }
 
 namespace detail {

@@ -45,6 +45,7 @@
 #include "csrc/ops/npu/type_rules.h"
 #include "csrc/ops/npu/vision.h"
 #include "csrc/ops/npu/vocabulary.h"
+#include "csrc/ops/npu/whole_lstm.h"
 #include "csrc/ops/npu/workers.h"
 #include "csrc/ops/params.h"
 #include "csrc/ops/structured.h"
