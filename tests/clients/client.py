@@ -72,7 +72,10 @@ def groups(path: Path = CLIENTS) -> list[Group]:
 def start(group: Group, device: str, runs: list[str], folder: str, timeout: float) -> list[dict]:
     """The program's lines of all ranks. One that dies or hangs leaves out what it has not done; `end` says how."""
     keep = {k: v for k, v in os.environ.items() if not k.startswith("ASCEND_")}
+    python = environment.python(group.row["family"])
     own = {
+        # As in an activated environment: Megatron-LM compiles with the pybind11 of the python3 of PATH.
+        "PATH": f"{python.parent}:{keep['PATH']}",
         "OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1", "TOKENIZERS_PARALLELISM": "false", "PYTHONWARNINGS": "ignore",
         "PYTHONUNBUFFERED": "1", "XDG_RUNTIME_DIR": folder,
         "TORCH_EXTENSIONS_DIR": str(environment.HOME / group.row["family"] / "extensions"),
@@ -84,7 +87,7 @@ def start(group: Group, device: str, runs: list[str], folder: str, timeout: floa
         ["-m", "torch.distributed.run", "--standalone", f"--nproc_per_node={group.ranks}"] if group.ranks > 1 else []
     )
     program = ["-m", f"tests.clients.programs.{group.program}", "--device", device, "--folder", folder, *runs]
-    command = [str(environment.python(group.row["family"])), *launch, *program]
+    command = [str(python), *launch, *program]
     with tempfile.TemporaryFile() as output, tempfile.TemporaryFile() as said:
         process = subprocess.Popen(
             command, cwd=environment.ROOT, env=keep | own, stdout=output, stderr=said, start_new_session=True

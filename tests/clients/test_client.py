@@ -63,6 +63,18 @@ def test_losses_that_stay_the_same_are_an_error_unless_the_row_says_so():
     assert compare(flat, flat, client.Group("row", 1, ROW | {"constant": True})) is None
 
 
+def test_a_program_finds_the_python_of_its_environment_first(tmp_path, monkeypatch):
+    python = tmp_path / "python"
+    python.write_text("""#!/bin/sh\necho RESULT '"'$PATH'"'\n""")
+    python.chmod(0o755)
+    monkeypatch.setattr(environment, "python", lambda family: python)
+    monkeypatch.setattr(environment, "HOME", tmp_path)
+    group = client.Group("row", 1, ROW | {"family": "some", "archives": [], "variables": {}})
+    path, end = client.start(group, "cpu", [], str(tmp_path), 60)
+    assert end["end"].startswith("the process ended with 0")
+    assert path.split(":")[0] == str(tmp_path)
+
+
 def test_a_fallback_must_be_named():
     assert compare([line(2.0, 1.0, named=3)], [line(2.0, 1.0)]) is None
     assert compare([line(2.0, 1.0, other=3, named=1)], [line(2.0, 1.0)]) == "fell back to the CPU: other"

@@ -39,6 +39,9 @@ def engine(what: harness.Run, stage: int, optimizer: dict, offloaded: bool = Fal
         settings[what.precision] = {"enabled": True}
     if what.precision == "fp16":
         settings["fp16"]["initial_scale_power"] = 8
+        if what.device == "cpu":
+            # It takes fp16 only where oneDNN computes in it, which few processors do; PyTorch does on all.
+            deepspeed.accelerator.get_accelerator().is_fp16_supported = lambda: True
     made, *_ = deepspeed.initialize(model=network, model_parameters=network.parameters(), config=settings)
     assert made.device.type == what.device, made.device
     if offloaded:

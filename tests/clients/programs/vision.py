@@ -55,7 +55,8 @@ def timm_vit(what: harness.Run) -> list[float]:
 def torchvision_resnet(what: harness.Run) -> list[float]:
     import torchvision
 
-    return classify(what, torchvision.models.resnet18(num_classes=4), 32)
+    # Of 32 pixels the last stage keeps one: normalized over eight numbers a channel, which makes 2e-3 of rounding.
+    return classify(what, torchvision.models.resnet18(num_classes=4), 48)
 
 
 @harness.run
