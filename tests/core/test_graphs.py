@@ -12,6 +12,8 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 import torch
 
+from tests.older import since_2_13
+
 DEVICE = "npu"
 npu = torch.npu
 
@@ -342,6 +344,7 @@ def test_debug_dump_lists_the_tasks(tmp_path):
         graph.enable_debug_mode()  # changes nothing
 
 
+@since_2_13("torch.accelerator.Graph")
 def test_torch_accelerator_graph():
     x = torch.ones(4, device=DEVICE)
     graph = torch.accelerator.Graph()

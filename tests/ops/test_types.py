@@ -9,6 +9,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 
+from tests.older import OLDER
 from tests.ops.compare import check
 
 
@@ -32,6 +33,8 @@ def test_polar(dtype: torch.dtype) -> None:
 def test_arange_with_fractional_ends(dtype: torch.dtype) -> None:
     for start, end, step in itertools.product((0, 0.5, 1.9, 2), (3, 3.2, 5.5, 7.9), (1, 2, 1.5, 0.75)):
         try:
+            if OLDER and not dtype.is_floating_point and step < 1:  # 2.10 divides by 0, which ends the process
+                raise RuntimeError("step must be nonzero")
             expected = torch.arange(start, end, step, dtype=dtype)
         except (RuntimeError, ValueError) as error:
             with pytest.raises(type(error), match="step must be nonzero|bound"):
@@ -97,12 +100,14 @@ LOSSES = [F.l1_loss, F.mse_loss, F.smooth_l1_loss]  # the gradients of others th
 def test_a_loss_of_integers_has_the_gradient_that_the_cpu_has(loss: Callable, dtype: torch.dtype) -> None:
     x, target = torch.tensor([0.3, -1.5, 2.0]), torch.tensor([1, 0, 1], dtype=dtype)
 
-    def gradient(device: str) -> torch.Tensor:
-        leaf = x.to(device).requires_grad_()
-        loss(leaf, target.to(device)).backward()
+    def gradient(target: torch.Tensor) -> torch.Tensor:
+        leaf = x.to(target.device, copy=True).requires_grad_()
+        loss(leaf, target).backward()
         return leaf.grad.cpu()
 
-    torch.testing.assert_close(gradient("npu"), gradient("cpu"))
+    torch.testing.assert_close(gradient(target.npu()), gradient(target.to(x.dtype)))
+    if not (OLDER and loss is F.mse_loss):  # which its CPU refuses
+        torch.testing.assert_close(gradient(target.npu()), gradient(target))
 
 
 @pytest.mark.parametrize("dtype", [torch.float8_e4m3fn, torch.float8_e5m2])
