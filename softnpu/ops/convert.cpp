@@ -11,6 +11,10 @@
 #include <ATen/ops/_softmax_cpu_dispatch.h>
 #include <ATen/ops/clamp.h>
 #include <ATen/ops/clamp_cpu_dispatch.h>
+#include <ATen/ops/clamp_max.h>
+#include <ATen/ops/clamp_max_cpu_dispatch.h>
+#include <ATen/ops/clamp_min.h>
+#include <ATen/ops/clamp_min_cpu_dispatch.h>
 #include <ATen/ops/histc.h>
 #include <ATen/ops/histc_cpu_dispatch.h>
 #include <ATen/ops/linalg_vector_norm.h>
@@ -58,8 +62,14 @@ void clamp(const Tensor& self, const OptionalTensor& low, const OptionalTensor& 
   }
 }
 
+// One bound that is no number makes the result none; at::clamp of PyTorch 2.10 passes over it.
 void clamp(const Tensor& self, const std::optional<Scalar>& low, const std::optional<Scalar>& high, Tensor& out) {
-  if (out.scalar_type() == self.scalar_type()) {
+  const bool converts = out.scalar_type() != self.scalar_type();
+  if (!low && high) {
+    converts ? put(out, at::clamp_max(self, *high)) : void(at::cpu::clamp_max_outf(self, *high, out));
+  } else if (low && !high) {
+    converts ? put(out, at::clamp_min(self, *low)) : void(at::cpu::clamp_min_outf(self, *low, out));
+  } else if (!converts) {
     at::cpu::clamp_outf(self, low, high, out);
   } else {
     put(out, at::clamp(self, low, high));
