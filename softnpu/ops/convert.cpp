@@ -76,9 +76,26 @@ void clamp(const Tensor& self, const std::optional<Scalar>& low, const std::opti
   }
 }
 
+namespace {
+
+// The type of the same bits that every kernel has.
+at::ScalarType with_sign(at::ScalarType type) {
+  return type == at::kUInt16   ? at::kShort
+         : type == at::kUInt32 ? at::kInt
+         : type == at::kUInt64 ? at::kLong
+                               : type;
+}
+
+}  // namespace
+
 void where(const Tensor& condition, const Tensor& self, const Tensor& other, Tensor& out) {
   const Tensor chosen = condition.to(at::kBool);
-  if (out.scalar_type() == at::native::result_type(self, other)) {
+  const at::ScalarType common = at::native::result_type(self, other), bits = with_sign(common);
+  if (bits != common) {  // ATen of PyTorch 2.10 chooses none of these
+    const auto as_bits = [=](const Tensor& t) { return t.to(common).view(bits); };
+    return put(out, at::where(chosen, as_bits(self), as_bits(other)).view(common));
+  }
+  if (out.scalar_type() == common) {
     at::native::where_self_out(chosen, self, other, out);
   } else {
     put(out, at::where(chosen, self, other));
