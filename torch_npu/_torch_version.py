@@ -59,9 +59,11 @@ def refuse_inductor(_: ModuleType) -> None:
     """Inductor's registries then answer for the npu, and say so."""
     from torch._inductor.codegen.common import (
         DeviceOpOverrides,
+        get_device_op_overrides,
         register_backend_for_device,
         register_device_op_overrides,
     )
 
+    get_device_op_overrides("cpu")  # it registers the others' where there are none yet
     register_device_op_overrides("npu", DeviceOpOverrides())
     register_backend_for_device("npu", _Refused, _Refused, _Refused)
