@@ -80,10 +80,7 @@ namespace {
 
 // The type of the same bits that every kernel has.
 at::ScalarType with_sign(at::ScalarType type) {
-  return type == at::kUInt16   ? at::kShort
-         : type == at::kUInt32 ? at::kInt
-         : type == at::kUInt64 ? at::kLong
-                               : type;
+  return type == at::kUInt16 ? at::kShort : type == at::kUInt32 ? at::kInt : type == at::kUInt64 ? at::kLong : type;
 }
 
 }  // namespace

@@ -110,8 +110,8 @@ void mse_loss_backward(const Tensor& gradient, const Tensor& self, const Tensor&
   const auto as = [type](const Tensor& t) { return t.to(type); };
   if (out.scalar_type() == type)
     return void(at::cpu::mse_loss_backward_outf(as(gradient), as(self), as(target), reduction, out));
-  TORCH_CHECK(at::canCast(type, out.scalar_type()), "result type ", type,
-              " can't be cast to the desired output type ", out.scalar_type());
+  TORCH_CHECK(at::canCast(type, out.scalar_type()), "result type ", type, " can't be cast to the desired output type ",
+              out.scalar_type());
   put(out, at::cpu::mse_loss_backward(as(gradient), as(self), as(target), reduction));
 }
 

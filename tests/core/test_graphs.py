@@ -12,8 +12,6 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 import torch
 
-from tests.older import since_2_13
-
 DEVICE = "npu"
 npu = torch.npu
 
@@ -342,17 +340,6 @@ def test_debug_dump_lists_the_tasks(tmp_path):
         assert [task["name"] for task in events] == ["aclnnMuls", "aclnnAdd"]
         assert [(e["ph"], e["tid"], e["ts"]) for e in events] == [("X", "stream0", 0), ("X", "stream0", 1)]
         graph.enable_debug_mode()  # changes nothing
-
-
-@since_2_13("torch.accelerator.Graph")
-def test_torch_accelerator_graph():
-    x = torch.ones(4, device=DEVICE)
-    graph = torch.accelerator.Graph()
-    with torch.Stream(device=DEVICE), graph:
-        y = x * 3
-    x.fill_(2)
-    graph.replay()
-    assert y.tolist() == [6] * 4
 
 
 @pytest.mark.parametrize("of", ["module", "function"])
