@@ -16,14 +16,19 @@ _TRANSFER = (
     "`from torch_npu.contrib import transfer_to_npu` at the program's top, or TORCH_TRANSFER_TO_NPU=1 in its "
     "environment, makes cuda mean the npu (docs/transfer_to_npu.md)"
 )
-# What an error says → what to do.
+_NO_GPU = f"this machine has no GPU; the device here is npu. {_TRANSFER}"
+_HCCL = f"the backend of npu tensors is hccl. {_TRANSFER}"
+# What an error says, of a PyTorch without CUDA and of one with it → what to do.
 _REMEDIES = {
     "Torch not compiled with CUDA enabled": f"this PyTorch has no CUDA; the device here is npu. {_TRANSFER}",
+    "Found no NVIDIA driver on your system": _NO_GPU,
+    "CUDA driver version is insufficient for CUDA runtime version": _NO_GPU,
     "Attempting to deserialize object on a CUDA device": (
         f'torch.load(file, map_location="npu") puts what was saved on cuda on the npu. {_TRANSFER}'
     ),
     "Cannot get CUDA generator without ATen_cuda library": f'it is torch.Generator("npu") here. {_TRANSFER}',
-    "Distributed package doesn't have NCCL built in": f"the backend of npu tensors is hccl. {_TRANSFER}",
+    "Distributed package doesn't have NCCL built in": _HCCL,
+    "ProcessGroupNCCL is only supported with GPUs, no GPUs found": _HCCL,
     "No backend type associated with device type cpu": (
         "the group carries npu tensors only: move the tensor with .npu(), or make the group with "
         'init_process_group("cpu:gloo,npu:hccl")'

@@ -23,6 +23,15 @@ def register_graphsafe_rng_device_type(device: str) -> None:
         register(device)
 
 
+def with_names_of_pools(stats: dict[str, Any]) -> dict[str, Any]:
+    """torch.cuda.memory_stats adds the names of keys: a private pool's, two numbers, it can name since 2.13."""
+    pools = stats.get("reserved_bytes_by_private_pools")
+    if pools is None or (MAJOR, MINOR) >= (2, 13):
+        return stats
+    named = {"_".join(str(number) for number in pool): counts for pool, counts in pools.items()}
+    return {**stats, "reserved_bytes_by_private_pools": named}
+
+
 def refuse_graphs() -> None:
     raise NotImplementedError(
         f"npu: torch.compile needs torch 2.13 on the npu, and this is {torch.__version__}: pip install torch==2.13.0 "
@@ -50,9 +59,11 @@ def refuse_inductor(_: ModuleType) -> None:
     """Inductor's registries then answer for the npu, and say so."""
     from torch._inductor.codegen.common import (
         DeviceOpOverrides,
+        get_device_op_overrides,
         register_backend_for_device,
         register_device_op_overrides,
     )
 
+    get_device_op_overrides("cpu")  # it registers the others' where there are none yet
     register_device_op_overrides("npu", DeviceOpOverrides())
     register_backend_for_device("npu", _Refused, _Refused, _Refused)

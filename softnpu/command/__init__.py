@@ -32,13 +32,13 @@ def distribution() -> str:
 
 
 def torch_version() -> str:
-    """The torch that this package was built against, by its own requirement."""
+    """The torch that this package was built against: by its own requirement, or, of a build folder, its own version."""
     try:
-        required = metadata.requires(distribution()) or []
+        required, own = metadata.requires(distribution()) or [], metadata.version(distribution())
     except metadata.PackageNotFoundError:
-        required = []
+        return "2.13.0"
     pins = [found[1] for text in required if (found := re.match(r"torch==([\d.]+)", text))]
-    return pins[0] if pins else "2.13.0"
+    return pins[0] if pins else own
 
 
 def version() -> str:

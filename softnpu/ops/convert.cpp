@@ -11,6 +11,10 @@
 #include <ATen/ops/_softmax_cpu_dispatch.h>
 #include <ATen/ops/clamp.h>
 #include <ATen/ops/clamp_cpu_dispatch.h>
+#include <ATen/ops/clamp_max.h>
+#include <ATen/ops/clamp_max_cpu_dispatch.h>
+#include <ATen/ops/clamp_min.h>
+#include <ATen/ops/clamp_min_cpu_dispatch.h>
 #include <ATen/ops/histc.h>
 #include <ATen/ops/histc_cpu_dispatch.h>
 #include <ATen/ops/linalg_vector_norm.h>
@@ -58,17 +62,37 @@ void clamp(const Tensor& self, const OptionalTensor& low, const OptionalTensor& 
   }
 }
 
+// One bound that is no number makes the result none; at::clamp of PyTorch 2.10 passes over it.
 void clamp(const Tensor& self, const std::optional<Scalar>& low, const std::optional<Scalar>& high, Tensor& out) {
-  if (out.scalar_type() == self.scalar_type()) {
+  const bool converts = out.scalar_type() != self.scalar_type();
+  if (!low && high) {
+    converts ? put(out, at::clamp_max(self, *high)) : void(at::cpu::clamp_max_outf(self, *high, out));
+  } else if (low && !high) {
+    converts ? put(out, at::clamp_min(self, *low)) : void(at::cpu::clamp_min_outf(self, *low, out));
+  } else if (!converts) {
     at::cpu::clamp_outf(self, low, high, out);
   } else {
     put(out, at::clamp(self, low, high));
   }
 }
 
+namespace {
+
+// The type of the same bits that every kernel has.
+at::ScalarType with_sign(at::ScalarType type) {
+  return type == at::kUInt16 ? at::kShort : type == at::kUInt32 ? at::kInt : type == at::kUInt64 ? at::kLong : type;
+}
+
+}  // namespace
+
 void where(const Tensor& condition, const Tensor& self, const Tensor& other, Tensor& out) {
   const Tensor chosen = condition.to(at::kBool);
-  if (out.scalar_type() == at::native::result_type(self, other)) {
+  const at::ScalarType common = at::native::result_type(self, other), bits = with_sign(common);
+  if (bits != common) {  // ATen of PyTorch 2.10 chooses none of these
+    const auto as_bits = [=](const Tensor& t) { return t.to(common).view(bits); };
+    return put(out, at::where(chosen, as_bits(self), as_bits(other)).view(common));
+  }
+  if (out.scalar_type() == common) {
     at::native::where_self_out(chosen, self, other, out);
   } else {
     put(out, at::where(chosen, self, other));

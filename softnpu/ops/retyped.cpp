@@ -33,6 +33,7 @@
 #include <ATen/ops/max_unpool3d.h>
 #include <ATen/ops/mean.h>
 #include <ATen/ops/mean_cpu_dispatch.h>
+#include <ATen/ops/mse_loss_backward_cpu_dispatch.h>
 #include <ATen/ops/ne.h>
 #include <ATen/ops/result_type.h>
 #include <ATen/ops/result_type_native.h>
@@ -101,6 +102,17 @@ void addmv(const Tensor& self, const Tensor& matrix, const Tensor& vector, const
   const at::ScalarType type = common == at::kBool ? out.scalar_type() : common;
   const auto as = [&](const Tensor& t) { return widen(t.to(type)); };
   put(out, at::cpu::addmv(as(self).expand_as(out), as(matrix), as(vector), beta, alpha));
+}
+
+void mse_loss_backward(const Tensor& gradient, const Tensor& self, const Tensor& target, int64_t reduction,
+                       Tensor& out) {
+  const at::ScalarType type = common_type(gradient, self, target);
+  const auto as = [type](const Tensor& t) { return t.to(type); };
+  if (out.scalar_type() == type)
+    return void(at::cpu::mse_loss_backward_outf(as(gradient), as(self), as(target), reduction, out));
+  TORCH_CHECK(at::canCast(type, out.scalar_type()), "result type ", type, " can't be cast to the desired output type ",
+              out.scalar_type());
+  put(out, at::cpu::mse_loss_backward(as(gradient), as(self), as(target), reduction));
 }
 
 void hardtanh(const Tensor& self, const Scalar& low, const Scalar& high, Tensor& out) {

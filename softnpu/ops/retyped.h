@@ -23,6 +23,9 @@ void floor_divide(const Tensor& self, const Tensor& other, Tensor& out);
 void addmv(const Tensor& self, const Tensor& matrix, const Tensor& vector, const Scalar& beta, const Scalar& alpha,
            Tensor& out);
 void hardtanh(const Tensor& self, const Scalar& low, const Scalar& high, Tensor& out);
+// In the type that the three make together, which ATen of PyTorch 2.10 leaves to the caller.
+void mse_loss_backward(const Tensor& gradient, const Tensor& self, const Tensor& target, int64_t reduction,
+                       Tensor& out);
 void is_in(const Tensor& self, const Scalar& number, bool invert, Tensor& out);
 // `out` has the shape of `numbers`, or no dimensions: is the number among them?
 void is_in(const Scalar& number, const Tensor& numbers, bool invert, Tensor& out);

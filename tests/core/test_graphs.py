@@ -342,16 +342,6 @@ def test_debug_dump_lists_the_tasks(tmp_path):
         graph.enable_debug_mode()  # changes nothing
 
 
-def test_torch_accelerator_graph():
-    x = torch.ones(4, device=DEVICE)
-    graph = torch.accelerator.Graph()
-    with torch.Stream(device=DEVICE), graph:
-        y = x * 3
-    x.fill_(2)
-    graph.replay()
-    assert y.tolist() == [6] * 4
-
-
 @pytest.mark.parametrize("of", ["module", "function"])
 def test_make_graphed_callables(of):
     torch.manual_seed(0)

@@ -1,8 +1,10 @@
-"""Graphs on several devices: each is captured on a stream of its own device."""
+"""Graphs on several devices, each captured on a stream of its own device, and by PyTorch's name for any device."""
 
 from __future__ import annotations
 
 import torch
+
+from tests.older import since_2_13
 
 
 def test_captures_on_one_device_and_then_on_another():
@@ -14,3 +16,14 @@ def test_captures_on_one_device_and_then_on_another():
             x.fill_(5)
             graph.replay()
             assert y.device.index == index and y.tolist() == [6.0] * 3
+
+
+@since_2_13("torch.accelerator.Graph")
+def test_torch_accelerator_graph():
+    x = torch.ones(4, device="npu")
+    graph = torch.accelerator.Graph()
+    with torch.Stream(device="npu"), graph:
+        y = x * 3
+    x.fill_(2)
+    graph.replay()
+    assert y.tolist() == [6] * 4

@@ -9,6 +9,7 @@ import pytest
 import torch
 
 from tests.core.tools import Gate
+from tests.older import OLDER
 
 npu = torch.npu
 SIZE = 64
@@ -102,8 +103,8 @@ def test_a_graph_that_is_gone_gives_it_back(y, gone):
 
 
 def test_captures_in_a_loop_do_not_grow(y):
-    def active() -> int:
-        return npu.host_memory_stats()["active_bytes.current"]
+    def active() -> int:  # 2.10 counts freed memory as active until it is used again
+        return npu.host_memory_stats()["allocated_bytes.current" if OLDER else "active_bytes.current"]
 
     gc.collect()
     npu.synchronize()

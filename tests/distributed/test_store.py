@@ -22,6 +22,7 @@ from tests.distributed.stores import (  # noqa: E402
     ours,
     seconds,
 )
+from tests.older import since_2_13  # noqa: E402
 from torch_npu.distributed import ParallelStore  # noqa: E402
 
 
@@ -119,6 +120,7 @@ def test_waits_end_in_time_and_leave_the_connection_whole(connect):
     assert store.queue_pop("none") == b"kept"
 
 
+@since_2_13("Store.barrier")
 def test_a_barrier_serves_again(connect):
     stores = [connect() for _ in range(4)]
     with ThreadPoolExecutor(4) as pool:
@@ -130,6 +132,7 @@ def test_a_barrier_serves_again(connect):
             assert [job.result(60) for job in jobs] == [None] * 3
 
 
+@since_2_13("Store.barrier")
 def test_who_leaves_a_barrier_has_not_come(server):
     a, b = ours(server), ours(server)
     with pytest.raises(DistStoreError, match="barrier b: timeout after 100ms"):
@@ -150,6 +153,7 @@ def test_a_closed_client_waits_for_nothing(connect):
     assert store.num_keys() == 1
 
 
+@since_2_13("Store.barrier")
 def test_many_threads_and_clients(connect):
     stores = [connect() for _ in range(16)]
 

@@ -9,6 +9,7 @@ import torch
 from torch._subclasses.fake_tensor import FakeTensorMode
 
 import torch_npu
+from tests.older import OLDER
 from tests.ops.test_random import FLOATING, N, distance, share
 
 
@@ -149,6 +150,8 @@ def test_strides_of_what_is_drawn_are_the_fake_tensors(way: object) -> None:
         torch.ones(3, 0, 2).transpose(0, 2),
     )
     for name, draw in DRAWN.items():
+        if OLDER and name == "gamma":
+            continue  # the fake of 2.10 is contiguous
         for x in inputs:
             like = torch.empty_strided(x.size(), x.stride(), device="npu").fill_(1) if 0 not in x.stride() else x.npu()
             with FakeTensorMode() as mode:

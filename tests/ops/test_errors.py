@@ -9,6 +9,8 @@ import pytest
 import torch
 import torch.nn.functional as F
 
+from tests.older import OLDER
+
 X = torch.arange(6, dtype=torch.int32)
 
 
@@ -105,6 +107,8 @@ MISTAKES = {
 @pytest.mark.parametrize("name", MISTAKES)
 def test_a_mistake_is_an_error_of_the_call(name: str) -> None:
     with pytest.raises((RuntimeError, IndexError, ValueError)) as on_cpu:
+        if OLDER and name == "arange":  # 2.10 divides by 0, which ends the process
+            raise ValueError
         MISTAKES[name]("cpu")
     with pytest.raises(on_cpu.type) as raised:
         MISTAKES[name]("npu")

@@ -8,6 +8,8 @@ import pytest
 import torch
 import torch.nn.functional as F
 
+from tests.older import OLDER
+
 INF = math.inf
 
 
@@ -56,7 +58,8 @@ def test_ldexp_where_the_power_alone_overflows(dtype):
     torch.manual_seed(0)
     x, n = torch.randn(2000).to(dtype), torch.randint(-300, 300, (2000,))
     x[0], n[0], x[1], n[1] = 0, 500, 1e-30, 140
-    expected = torch.ldexp(x, n)
+    expected = (x.double() * 2.0 ** n.double()).to(dtype)
+    assert OLDER or torch.equal(torch.ldexp(x, n), expected)  # 2.10 has the product with the power
     actual = torch.ldexp(x.npu(), n.npu())
     assert actual.dtype == expected.dtype and torch.equal(actual.cpu(), expected)
     assert torch.equal(x.npu().ldexp_(n.npu()).cpu(), expected)

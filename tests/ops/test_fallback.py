@@ -9,6 +9,7 @@ import pytest
 import torch
 
 from tests.core.tools import run
+from tests.older import OLDER
 from tests.ops.compare import check
 from tools.codegen import tables
 from torch_npu import _C
@@ -42,6 +43,8 @@ def test_the_list_is_the_dispatchers() -> None:
     listed = [name for names in table.values() for name in names]
     assert len(listed) == len(set(listed))
     names = [name for name in torch._C._dispatch_get_all_op_names() if name.startswith("aten::")]
+    if OLDER:  # some of them came later
+        listed = [name for name in listed if f"aten::{name}" in names]
     assert set(listed) == {name.removeprefix("aten::") for name in names if falls_back(name)}
 
 

@@ -10,6 +10,7 @@ import torch.nn.functional as F
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.utils import _pytree as pytree
 
+from tests.older import OLDER
 from tests.upstream import transfer, views
 
 LAYOUTS = ("plain", "channels_last", "permuted", "offset")
@@ -85,6 +86,8 @@ def results(call: Callable[..., object], arguments: list[torch.Tensor]) -> tuple
 @pytest.mark.parametrize("layout", LAYOUTS)
 @pytest.mark.parametrize("name", CALLS)
 def test_results_and_gradients_have_the_strides_of_their_fakes(name: str, layout: str) -> None:
+    if OLDER and layout == "channels_last" and name in ("reflect", "replicate"):
+        pytest.skip("the fake gradients of 2.10 are contiguous, as the CPU's are not")
     call, arguments = CALLS[name]
     view = views.VIEWS.get(layout, lambda x: x)
     real = [transfer.on_device(x if (shown := view(x)) is None else shown, "npu") for x in arguments]

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 import torch
 
+from tests.older import OLDER
 from tests.ops.compare import check
 
 UNSIGNED = [torch.uint16, torch.uint32, torch.uint64]
@@ -38,7 +39,11 @@ def test_numbers_that_decide_the_type(dtype: torch.dtype) -> None:
     x = values(dtype)
     for number in (7.5, 7.0, -1.5, 1e30, float("nan")):
         check(lambda a, n=number: tuple(compare(a, n) for compare in COMPARISONS), x)
-        check(lambda a, n=number: (a.clamp(min=n), a.clamp(max=n), a.clamp(2, n), a.clamp(n, 100)), x)
+        check(lambda a, n=number: (a.clamp(2, n), a.clamp(n, 100)), x)
+        if OLDER and number != number:  # 2.10 passes over one bound that is no number
+            assert all(y.isnan().all() for y in (x.npu().clamp(min=number), x.npu().clamp(max=number)))
+        else:
+            check(lambda a, n=number: (a.clamp(min=n), a.clamp(max=n)), x)
         check(lambda a, n=number: (torch.clamp_min(a, n), torch.clamp_max(a, n)), x)
         check(lambda a, n=number: (a.clone().lt_(n), a.clone().ne_(n)), x)
     check(lambda a: (a**2.5, a**-0.5, a**0, a**1, 2.5 ** a[:2]), x)
@@ -112,7 +117,11 @@ def test_numbers_beyond_int64_are_computed_or_refused_at_the_call(number: int) -
     for function in (lambda a: a.fill_(number), lambda a: torch.where(a == 2, a, number)):
         refused(function, x.to(torch.uint32))
     wide = x.to(torch.uint64)
-    check(lambda a: (a.clone().fill_(number), torch.full_like(a, number), torch.where(a == 2, a, number)), wide)
+    check(lambda a: (a.clone().fill_(number), torch.full_like(a, number)), wide)
+    chosen = torch.where(wide.npu() == 2, wide.npu(), number)  # for which 2.10 has no kernel on the CPU
+    assert chosen.dtype == torch.uint64 and chosen.tolist() == [number, 2, number, number]
+    if not OLDER:
+        check(lambda a: torch.where(a == 2, a, number), wide)
     check(lambda a: (torch.mul(a, number), torch.xlogy(a, number)), wide)
 
 

@@ -14,6 +14,8 @@ import torch
 from torch.autograd import DeviceType
 from torch.profiler import ProfilerActivity, profile, record_function, schedule
 
+from tests.older import OLDER, since_2_13
+
 pytest.importorskip("torch_npu", reason="the plugin is not built", exc_type=ImportError)
 BOTH = [ProfilerActivity.CPU, ProfilerActivity.PrivateUse1]
 
@@ -37,11 +39,13 @@ def of_operator(prof: profile) -> dict[str, list[str]]:
     return found
 
 
+@since_2_13("that it is renamed")
 def test_both_names_of_the_activity():
     assert ProfilerActivity.NPU == ProfilerActivity.PrivateUse1
     assert ProfilerActivity.NPU in torch.profiler.supported_activities()
 
 
+@since_2_13("the activity of an event")
 def test_each_kernel_belongs_to_its_operator():
     a = torch.ones(4, 3).npu()
     before = time.time_ns()
@@ -62,6 +66,7 @@ def test_each_kernel_belongs_to_its_operator():
     assert times == sorted(times)
 
 
+@since_2_13("the activity of an event")
 def test_backward_and_optimizer():
     model = torch.nn.Linear(8, 4).npu()
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
@@ -95,7 +100,8 @@ def test_memory_and_stacks():
         kept = torch.empty(1 << 20, dtype=torch.uint8, device="npu")
     row = next(r for r in prof.key_averages() if r.key == "aten::empty")
     assert row.self_device_memory_usage == kept.numel() == 1 << 20
-    assert any("test_kineto.py" in e.name() for e in prof.profiler.kineto_results.events())
+    frames = any("test_kineto.py" in e.name() for e in prof.profiler.kineto_results.events())
+    assert frames or OLDER  # 2.10 records none of the CPU alone either, where it has CUDA and no GPU
 
 
 def test_chrome_trace_has_both_ends_of_each_flow(tmp_path: Path):
@@ -186,6 +192,7 @@ def group(tmp_path: Path) -> Iterator[None]:
     torch.distributed.destroy_process_group()
 
 
+@since_2_13("the activity of an event")
 def test_a_collective_is_a_row_of_the_device_and_belongs_to_its_operator(group: None):
     x = torch.arange(6, dtype=torch.float32).npu()
     torch.distributed.all_reduce(x)  # the communicator is made
@@ -231,6 +238,7 @@ def test_stacks_of_kernels_are_exported_for_flame_graphs(tmp_path: Path):
     assert found and all(int(time) == pytest.approx(took, abs=1) for _, time in found)
 
 
+@since_2_13("the activity of an event")
 def test_an_error_within_leaves_the_profiler_usable():
     a = torch.ones(4).npu()
     with pytest.raises(RuntimeError), profile(activities=BOTH):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
+from importlib import metadata
 from pathlib import Path
 
 import torch
@@ -22,7 +23,7 @@ def test_the_report():
     assert f"numpy=={__import__('numpy').__version__}" in info.pip_packages.splitlines()
     text = collect_env.pretty_str(info)
     assert f"\nTorch-npu version: {torch_npu.__version__}\n" in text and f"\nCANN:\n{info.cann_version}\n" in text
-    assert f"\n[{info.pip_version}] torch=={torch.__version__}\n" in text
+    assert f"\n[{info.pip_version}] torch=={metadata.version('torch')}\n" in text
     nothing = collect_env.pretty_str(info._replace(gcc_version=None, pip_packages="", caching_allocator_config={}))
     assert "\nGCC version: Could not collect\n" in nothing and "\nCaching allocator config: N/A\n" in nothing
     assert f"\n[{info.pip_version}] No relevant packages\n" in nothing

@@ -11,6 +11,8 @@ import torch.nn.functional as F
 from torch.nn.attention.flex_attention import create_block_mask, flex_attention
 from torch.utils.checkpoint import checkpoint
 
+from tests.older import since_2_13
+
 
 @pytest.fixture(autouse=True)
 def fresh():
@@ -42,6 +44,7 @@ def expected(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
     return (q @ k.mT / 8**0.5 + bias).softmax(-1) @ v
 
 
+@since_2_13("flex_attention on an npu")
 @pytest.mark.parametrize("backend", [None, "aot_eager"])
 def test_flex_attention_and_its_gradients(backend: str | None) -> None:
     attend: Callable[..., Any] = flex_attention if backend is None else torch.compile(flex_attention, backend=backend)
@@ -62,11 +65,13 @@ def test_flex_attention_equals_the_cpus() -> None:
         flex_attention(*inputs("meta"))
 
 
+@since_2_13("flex_attention on an npu")
 def test_flex_attention_under_autocast() -> None:
     with torch.autocast("npu", dtype=torch.bfloat16):
         assert flex_attention(*inputs("npu")).dtype == torch.bfloat16
 
 
+@since_2_13("a compiled checkpoint that draws on an npu")
 @pytest.mark.parametrize("backend", ["aot_eager", "aot_eager_decomp_partition"])
 def test_a_compiled_checkpoint_drops_the_same_elements_twice(backend: str) -> None:
     def twice(x: torch.Tensor) -> torch.Tensor:

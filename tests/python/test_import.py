@@ -6,8 +6,10 @@ import functools
 import json
 
 import pytest
+import torch
 
 from tests.core import tools
+from torch_npu.npu import _spread
 
 # What it is about happens at import.
 run, output = functools.partial(tools.run, fresh=True), functools.partial(tools.output, fresh=True)
@@ -55,6 +57,10 @@ RENAME = {
 DLPACK = {"torch.Tensor.__dlpack__", "torch.Tensor.__dlpack_device__"}
 # Programs that carry handles call them by these names (torch_npu/multiprocessing); without it a handle would be a copy.
 HANDLES = {f"torch.multiprocessing.reductions.reduce_{noun}" for noun in ("event", "storage", "tensor")}
+# A PyTorch with CUDA has these for CUDA's tensors alone; without it nothing is there to be replaced.
+SPREAD = (
+    {f"torch._C.{function.__name__}" for function in _spread.FUNCTIONS} if torch.backends.cuda.is_built() else set()
+)
 
 
 def test_importing_replaces_nothing_but_the_seven_of_the_rename_dlpack_and_handles():
@@ -63,7 +69,7 @@ def test_importing_replaces_nothing_but_the_seven_of_the_rename_dlpack_and_handl
     replaced = {name for name in found["replaced"] if not name.endswith((".__annotations__", ".__dict__", ".__doc__"))}
     # What Dynamo does of torch.npu is registered in lists that ask for the devices: its own note that it has.
     asked = {"torch._dynamo.device_interface._device_initialized"}
-    assert replaced - RENAME - DLPACK - asked == HANDLES
+    assert replaced - RENAME - DLPACK - asked == HANDLES | SPREAD
 
 
 def test_torch_loads_the_back_end_by_itself():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes as C
+import struct
 
 import pytest
 
@@ -22,6 +23,22 @@ def test_the_libraries_export_what_the_table_says(acl):
     if not (library_folder() / "libnnopbase.so").exists() or not (library_folder() / "libhccl.so").exists():
         pytest.skip("this build has only the runtime's libraries")
     assert status.differences(library_folder()) == []
+
+
+def test_a_section_among_the_symbols_is_none(tmp_path):
+    """Libraries of aarch64 have some. The file: its header, names, symbols, sections."""
+    names, symbol = b"\0one\0\0\0\0", struct.Struct("<IBBH16x")
+    symbols = symbol.pack(0, 0, 0, 0) + symbol.pack(0, 3, 0, 1) + symbol.pack(1, 0x12, 0, 1)
+    of_symbols, end = 64 + len(names), 64 + len(names) + len(symbols)
+    header = b"\x7fELF\2\1".ljust(0x28, b"\0") + struct.pack("<Q10xHHxx", end, 64, 3)
+    sections = (
+        (0, 0, 0, 0),
+        (3, 64, len(names), 0),
+        (11, of_symbols, len(symbols), 1),
+    )
+    packed = (struct.pack("<4xI16xQQI20x", *section) for section in sections)
+    (tmp_path / "lib.so").write_bytes(header + names + symbols + b"".join(packed))
+    assert status.exported(tmp_path / "lib.so") == {"one"}
 
 
 @pytest.mark.parametrize("lib", [lib for lib in LIBRARIES if lib not in ("nnopbase", "hccl")])

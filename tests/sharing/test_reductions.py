@@ -8,6 +8,7 @@ import pytest
 import torch
 import torch.multiprocessing as mp
 
+from tests.older import OLDER
 from tests.sharing import programs
 from tests.sharing.peer import SPAWN, Peer
 
@@ -122,7 +123,7 @@ def test_a_tensor_with_a_history_is_refused() -> None:
 
 def test_share_memory_keeps_npu_tensors_where_they_are(peer: Peer) -> None:
     tensor = base()
-    assert tensor.share_memory_() is tensor and tensor.is_shared()
+    assert tensor.share_memory_() is tensor and (OLDER or tensor.is_shared())  # of CUDA alone in 2.10
     model = torch.nn.Sequential(torch.nn.Linear(3, 2), torch.nn.BatchNorm1d(2)).npu()
     assert model.share_memory() is model
     before = model[0].weight.detach().cpu()

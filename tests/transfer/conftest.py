@@ -29,11 +29,11 @@ def cuda_is_taken() -> Iterator[None]:
     table, kernels = guards(), torch.library.Library("aten", "IMPL")
     for name in ("empty.memory_format", "empty_strided", "tril_indices", "triu_indices", "_to_copy"):
         kernels.impl(name, never, "CUDA")
-    table[CUDA] = table[CPU]
+    before, table[CUDA] = table[CUDA], table[CPU]
     try:
         yield
     finally:
-        table[CUDA] = None
+        table[CUDA] = before
         kernels._destroy()
 
 

@@ -7,6 +7,8 @@ from collections.abc import Iterator
 import pytest
 import torch
 
+from tests.older import since_2_13
+
 
 @pytest.fixture(autouse=True)
 def forget_compiled_code() -> Iterator[None]:
@@ -119,6 +121,7 @@ def test_what_was_compiled_before_the_import_is_no_matter() -> None:
         assert torch.compile(function, fullgraph=True, backend="eager")(x().cuda())[1]
 
 
+@since_2_13("compiled code of Inductor's on an npu")
 def test_the_default_backend() -> None:
     def function(t):
         return (t.cuda() + torch.ones(2, device="cuda")).softmax(-1).sum(0)

@@ -6,6 +6,7 @@ import pytest
 import torch
 
 from tests.core import tools
+from tests.older import since_2_13
 
 
 def test_availability_and_count() -> None:
@@ -225,6 +226,15 @@ def test_profilers_for_cuda_are_quiet(way: str, capfd: pytest.CaptureFixture) ->
     assert "Failed to record" not in capfd.readouterr().err
 
 
+def test_memory_figures_of_a_private_pool() -> None:
+    pool = torch.cuda.MemPool()
+    with torch.cuda.use_mem_pool(pool):
+        tensor = torch.zeros(1 << 20, device="cuda")
+    name = f"reserved_bytes_by_private_pools.{pool.id[0]}_{pool.id[1]}.all.current"
+    assert torch.cuda.memory_stats()[name] >= tensor.nbytes == 4 << 20
+
+
+@since_2_13("the check of the caching allocator")
 @pytest.mark.parametrize(("value", "cached"), [(None, True), ("0", True), ("1", False)])
 def test_inductor_is_told_whether_memory_is_cached(monkeypatch: pytest.MonkeyPatch, value, cached: bool) -> None:
     """Without it there are no graphs (mode="reduce-overhead")."""

@@ -45,7 +45,7 @@ def exported(library: Path) -> set[str]:
         strings = sections[section[6]][4]
         for at in range(section[4], section[4] + section[5], 24):
             name, _info, _other, defined_in = struct.unpack_from("<IBBH", data, at)
-            if defined_in:
+            if defined_in and name:  # a section has a symbol without a name, on aarch64 for instance
                 end = data.index(b"\0", strings + name)
                 names.add(data[strings + name : end].decode())
     return names

@@ -1,14 +1,16 @@
 """What torch.nn.parallel.comm calls in torch._C to spread tensors over devices and collect them again.
 
 A PyTorch that was built without CUDA lacks these functions; `supply` adds them, so that torch.nn.DataParallel,
-torch.nn.parallel's scatter, gather and replicate and torch.npu.comm work. Nothing that is there is replaced.
+torch.nn.parallel's scatter, gather and replicate and torch.npu.comm work. One that was built with it has them for CUDA
+alone: there ours take tensors of the npu, and those of the CPU where no CUDA device is; all else stays CUDA's.
 """
 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import nullcontext
+from functools import wraps
 from typing import Any
 
 import torch
@@ -124,8 +126,24 @@ def _gather_out(tensors: Tensors, out: torch.Tensor, dim: int) -> torch.Tensor:
 FUNCTIONS = (_broadcast, _broadcast_out, _broadcast_coalesced, _scatter, _scatter_out, _gather, _gather_out)
 
 
+def _of_npu(*values: Any) -> bool:
+    lists = (value if isinstance(value, (list, tuple)) else (value,) for value in values)
+    kinds = {item.device.type for items in lists for item in items if isinstance(item, torch.Tensor)}
+    return "npu" in kinds or ("cuda" not in kinds and torch.cuda.device_count() == 0)
+
+
+def _beside(ours: Callable, cudas: Callable) -> Callable:
+    @wraps(ours)
+    def either(*args: Any, **kwargs: Any) -> Any:
+        return (ours if _of_npu(*args, *kwargs.values()) else cudas)(*args, **kwargs)
+
+    return either
+
+
 def supply() -> None:
     if hasattr(torch._C, "_broadcast_coalesced"):
+        for function in FUNCTIONS:
+            setattr(torch._C, function.__name__, _beside(function, getattr(torch._C, function.__name__)))
         return
     for function in FUNCTIONS:
         setattr(torch._C, function.__name__, function)

@@ -83,7 +83,6 @@ _SAME = {
     "_cuda_canDeviceAccessPeer": "can_device_access_peer",
     "_cuda_ipc_collect": "ipc_collect",
     "_cuda_emptyCache": "empty_cache",
-    "_cuda_memoryStats": "memory_stats_as_nested_dict",
     "_cuda_resetPeakMemoryStats": "reset_peak_memory_stats",
     "_cuda_resetAccumulatedMemoryStats": "reset_accumulated_memory_stats",
     "_cuda_hostMemoryStats": "host_memory_stats_as_nested_dict",

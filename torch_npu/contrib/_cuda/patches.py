@@ -100,8 +100,15 @@ def _fake_tensor(attributes: Attributes) -> None:
     # torch.compile and torch.export: a fake factory keeps the device it was asked for; the real one does not.
     from torch._subclasses.fake_tensor import FakeTensor
 
-    if normalize := getattr(FakeTensor, "_normalize_fake_device", None):  # PyTorch 2.10 has it not
+    if normalize := getattr(FakeTensor, "_normalize_fake_device", None):
         attributes.set(FakeTensor, "_normalize_fake_device", staticmethod(lambda device: normalize(to_npu(device))))
+    else:  # PyTorch 2.10 does that where it makes one
+        make = FakeTensor.__new__
+
+        def make_on_npu(cls: type, fake_mode: Any, elem: torch.Tensor, device: Any, *args: Any, **kwargs: Any) -> Any:
+            return make(cls, fake_mode, elem, to_npu(torch.device(device)), *args, **kwargs)
+
+        attributes.set(FakeTensor, "__new__", staticmethod(make_on_npu))
 
     # Dynamo answers `x.is_cuda` itself.
     def is_cuda(variable: Any, tx: Any) -> Any:

@@ -10,6 +10,8 @@ from typing import Any
 
 import torch
 
+from torch_npu._torch_version import with_names_of_pools
+
 from .patches import to_npu
 
 
@@ -44,6 +46,10 @@ def _cuda_exchangeDevice(index: int) -> int:  # noqa: N802
 
 def _cuda_maybeExchangeDevice(index: int) -> int:  # noqa: N802
     return -1 if index < 0 else torch._C._accelerator_maybeExchangeDevice(index)
+
+
+def _cuda_memoryStats(device: int) -> dict[str, Any]:  # noqa: N802
+    return with_names_of_pools(torch.npu.memory_stats_as_nested_dict(device))
 
 
 def _identity(stream: torch.Stream) -> tuple[int, int, int]:

@@ -42,6 +42,7 @@ template <class Functions>
 bool skips_next() {
   return Functions::peek_skip_next();
 }
+inline constexpr bool kNonzeroStaticHasColumns = true;  // what its meta function says of memory
 
 template <class Node>
 using NodeOf = c10::intrusive_ptr<Node>;
@@ -224,6 +225,7 @@ template <class Functions>  // __torch_function__ is not skipped for one call
 bool skips_next() {
   return false;
 }
+inline constexpr bool kNonzeroStaticHasColumns = false;
 
 template <class Node>
 using NodeOf = std::shared_ptr<Node>;

@@ -12,6 +12,7 @@
 #include <torch/library.h>
 
 #include "csrc/core/device.h"
+#include "csrc/core/torch_version.h"
 #include "csrc/ops/composed/composed.h"
 #include "csrc/ops/composed/doubles.h"
 #include "csrc/ops/device_check.h"
@@ -98,13 +99,17 @@ at::Tensor& logcumsumexp_out(const at::Tensor& self, int64_t dim, at::Tensor& ou
   return out.copy_(result);
 }
 
-// A column for each dimension, one after the other in memory, as PyTorch's meta function says.
+// In memory as PyTorch's meta function says: in 2.13 a column for each dimension, one after the other.
+at::Tensor as_meta_has_it(const at::Tensor& columns) {
+  return kNonzeroStaticHasColumns ? columns : columns.clone(at::MemoryFormat::Contiguous);
+}
+
 at::Tensor nonzero_static(const at::Tensor& self, int64_t size, int64_t fill_value) {
   TORCH_CHECK(size >= 0, "nonzero_static: 'size' must be an non-negative integer");
   const NPUGuard guard(self.device().index());
   const at::TensorOptions longs = self.options().dtype(at::kLong);
   if (self.dim() == 0 || size == 0 || self.numel() == 0) {
-    return self.new_empty_strided({size, self.dim()}, {1, size}, longs).fill_(fill_value);
+    return as_meta_has_it(self.new_empty_strided({size, self.dim()}, {1, size}, longs).fill_(fill_value));
   }
   const at::Tensor found = self.ne(0).reshape({-1});
   const at::Tensor place = found.to(at::kLong).cumsum(0).sub(1).masked_fill(found.logical_not(), size).clamp_max(size);
@@ -117,7 +122,7 @@ at::Tensor nonzero_static(const at::Tensor& self, int64_t size, int64_t fill_val
     coordinates[d] = rest.remainder(self.size(d)).masked_fill(missing, fill_value);
     rest = rest.div(self.size(d), "floor");
   }
-  return at::stack(coordinates, 0).t();
+  return as_meta_has_it(at::stack(coordinates, 0).t());
 }
 
 at::Tensor& nonzero_static_out(const at::Tensor& self, int64_t size, int64_t fill_value, at::Tensor& out) {
