@@ -9,8 +9,8 @@ thread_local std::string recent;
 void note_error(std::string_view text) noexcept {
   try {
     recent = text;
-    for (char& c : recent)  // names in a damaged graph may be anything
-      if ((c < ' ' && c != '\n') || c == '\x7f') c = '?';
+    for (char& c : recent)  // names in a damaged graph may be anything, also what no encoding has
+      if ((static_cast<signed char>(c) < ' ' && c != '\n') || c == '\x7f') c = '?';
   } catch (...) {
     recent.clear();
   }
