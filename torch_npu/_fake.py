@@ -54,6 +54,9 @@ def _traced(mode: Any, op: torch._ops.OpOverload, *args: Any, **kwargs: Any) -> 
         raise fake_tensor.UnsupportedOperatorException(
             f"{op}: torch.ops.npu.{name} runs on the npu only, and its tensors are on the CPU: move them with .npu()"
         )
+    if name == "_npu_lstm" and torch.compiler.is_exporting():
+        # What decomposes the program has aten.lstm.input, by PyTorch's loop over the steps: there are as many as here.
+        int(args[0].shape[0])
     try:
         given, named = _with_lengths(op, args, kwargs)
         with fake_impls.in_kernel_invocation_manager(mode):

@@ -166,3 +166,37 @@ def test_packed_sequences_are_the_loop():
         results.append([*values, *(p.grad for p in layer.parameters())])
     torch.testing.assert_close(*results, rtol=1e-4, atol=1e-5)
     assert graphs.of(FORWARD) == 0
+
+
+def test_an_exported_program_has_as_many_steps_as_its_example() -> None:
+    """What decomposes it has PyTorch's loop: a package of one with free steps computed the example's, silently."""
+    module = nn.LSTM(3, 4, 2, batch_first=True).npu().eval()
+    example = (torch.randn(4, 2, 3, device="npu"),)
+    batch, steps = torch.export.Dim("batch", min=1, max=9), torch.export.Dim("steps", min=1, max=9)
+    with pytest.raises(torch._dynamo.exc.UserError, match="Constraints violated"):
+        torch.export.export(module, example, dynamic_shapes=({0: batch, 1: steps},))
+    automatic = ({0: torch.export.Dim.AUTO, 1: torch.export.Dim.AUTO},)
+    program = torch.export.export(module, example, dynamic_shapes=automatic).run_decompositions()
+    assert len(program.range_constraints) == 1
+    x = torch.randn(7, 2, 3, device="npu")
+    torch.testing.assert_close(program.module()(x), module(x))
+
+
+def test_a_batch_of_a_size_that_depends_on_data_is_traced() -> None:
+    module = nn.LSTM(3, 4, batch_first=True).npu()
+    x, chosen = torch.randn(5, 2, 3, device="npu"), torch.tensor([1, 0, 1, 1, 0], dtype=torch.bool, device="npu")
+    settings = {"capture_dynamic_output_shape_ops": True, "allow_rnn": True}
+    with torch._dynamo.config.patch(**settings):
+        compiled = torch.compile(lambda x, chosen: module(x[chosen])[0], backend="aot_eager", fullgraph=True)
+        torch.testing.assert_close(compiled(x, chosen), module(x[[0, 2, 3]])[0])
+
+
+def test_the_gradients_of_parameters_are_written_one_by_one() -> None:
+    module = nn.LSTM(3, 4).npu()
+    module(torch.randn(2, 5, 3, device="npu"))[0].sum().backward()
+    of_input, of_bias = module.weight_ih_l0.grad, module.bias_ih_l0.grad
+    weight = torch.ones_like(of_input, requires_grad=True)
+    loss = (of_input * weight).sum()
+    of_bias.zero_()
+    loss.backward()
+    assert torch.equal(weight.grad, of_input) and of_input.any()

@@ -62,6 +62,8 @@ struct Lstm : torch::autograd::Function<Lstm> {
     auto [of_input, of_hx, of_cx, of_params] = ops::_npu_lstm_backward(
         if_defined(gradients[0]), if_defined(gradients[1]), if_defined(gradients[2]), arguments[0],
         arguments.slice(1, 2), arguments.slice(3), steps, shape.has_bias, shape.layers, shape.two_ways);
+    const at::AutoDispatchBelowADInplaceOrView
+        below;  // parts with versions of their own: what is written is one gradient
     Tensors result{of_input, of_hx, of_cx};
     for (at::Tensor& part : ops::parted(of_params, arguments.slice(3))) result.push_back(std::move(part));
     return result;
@@ -105,8 +107,10 @@ bool fits(const at::Tensor& input, at::TensorList hx, at::TensorList params, con
   if (hx.size() != 2 || static_cast<int64_t>(params.size()) != shape.entries() * shape.each() || !alike(input) ||
       !std::all_of(hx.begin(), hx.end(), alike) || !std::all_of(params.begin(), params.end(), alike))
     return false;
-  return input.dim() == 3 && input.sym_numel() > 0 && hx[0].dim() == 3 && hx[0].sym_sizes() == hx[1].sym_sizes() &&
-         hx[0].sym_size(0) == shape.entries() && hx[0].sym_size(1) == input.sym_size(batch_first ? 0 : 1);
+  // A batch may be empty, or of a size that a trace does not know.
+  return input.dim() == 3 && input.sym_size(batch_first ? 1 : 0) > 0 && input.sym_size(2) > 0 && hx[0].dim() == 3 &&
+         hx[0].sym_sizes() == hx[1].sym_sizes() && hx[0].sym_size(0) == shape.entries() &&
+         hx[0].sym_size(1) == input.sym_size(batch_first ? 0 : 1);
 }
 
 void check_weights(const at::Tensor& input, at::TensorList hx, at::TensorList params, const Shape& shape) {
