@@ -103,7 +103,10 @@ struct Outside { static __global__ __aicore__ void defined(GM_ADDR x, uint32_t v
 __global__ __aicore__ void Outside::defined(GM_ADDR x, uint32_t v) { mark(x, v); }
 __global__ __aicore__ void sync(GM_ADDR x, uint32_t v) { mark(x, v); }
 using Reference = uint32_t&;
-__global__ __aicore__ void refers(GM_ADDR, Reference v) { v += 4; }
+__global__ __aicore__ void refers(GM_ADDR, Reference v, uint32_t by = 1u << 2) { v += by; }
+template <class... A> __global__ __aicore__ void tuples(GM_ADDR x, std::tuple<A...> tuples, int (*)(int) noexcept) {
+  mark(x, std::get<1>(tuples) + sizeof...(A));
+}
 template <class... A> __global__ __aicore__ void refers_to_all(GM_ADDR, A&&... v) { ((v += 10), ...); }
 __global__ __aicore__ void looks(GM_ADDR x, const Base& b, uint32_t (&v)[2]) noexcept { mark(x, b.get() + ++v[1]); }
 __global__ __aicore__ void owns(GM_ADDR, std::unique_ptr<uint32_t> v, uint32_t& to) { to += *v; }
@@ -186,6 +189,7 @@ GO(wide, wide)
 GO(handled, handled)
 GO(counted, counted)
 GO(compares, compares)
+void go_tuples(void* s, uint8_t* x) { tuples<int, short><<<4, nullptr, s>>>(x, std::tuple<int, short>(1, 2), 0); }
 void go_sync(void* s, uint8_t* x) { sync<<<4, nullptr, s>>>(x, 7); }
 void go_null(void* s, uint8_t* x) {
   void (*none)(GM_ADDR) = nullptr;
@@ -220,6 +224,7 @@ WANTED |= {"braces": 12, "references": 10, "letters": 199, "types": 18, "defined
 WANTED |= {
     "calls_refers": 25,
     "calls_others": 858,
+    "tuples": 4,
     "jumps": 8,
     "of_a_kernel": 21,
     "wide": 4,
@@ -229,7 +234,7 @@ WANTED |= {
 }
 WANTED["lines"] = SOURCE.split("\n").index("GO(lines, lines)") + 1
 CALLS = {"of_a_variable": 0, "literals": 0, "commas": 0, "of_two": 2, "converted": 0, "arrays": 0}
-CALLS |= {"lines": 0, "letters": 0, "sync": 0}
+CALLS |= {"lines": 0, "letters": 0, "sync": 0, "tuples": 0}
 
 
 @pytest.fixture(scope="module")

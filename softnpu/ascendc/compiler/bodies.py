@@ -27,11 +27,10 @@ def _lambda(unit: Unit, kernel: Kernel) -> tuple[str, str]:
     if kernel.given is None:
         return "[=]() mutable", ""
     head = unit.code[kernel.begin : kernel.body]
-    rename = all(len(re.findall(rf"\b{p.name}\b", head)) == 1 for p in kernel.given)
     given = ""
     for number, parameter in enumerate(kernel.given):
         name = parameter.name
-        if rename:  # -Wshadow
+        if len(re.findall(rf"\b{name}\b", head)) == 1 + (name == kernel.name):  # -Wshadow
             name = f"ascendc_p{number}"
             unit.replace(parameter.at, parameter.at + len(parameter.name), name)
         given += f", static_cast<decltype({name})&&>({name}){'...' * parameter.pack}"

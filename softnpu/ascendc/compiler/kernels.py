@@ -37,7 +37,8 @@ _DECLARES = re.compile(  # a parameter's type, and (* of a pointer to a function
 )
 _OPEN = re.compile(rf"{_DEFAULT.pattern}|\bauto\b")  # parameters with default arguments, or of any type
 _NO_TYPE = frozenset("const volatile struct class enum typename".split())
-_NO_NAME = frozenset("const volatile int char short long unsigned signed float double bool auto __restrict__".split())
+_NO_NAME = frozenset("const volatile int char short long unsigned signed float double bool auto noexcept".split())
+_NO_NAME |= frozenset("__int128 __restrict__ __restrict restrict".split())
 _POINTS = re.compile(r"\(\s*(?:\w+\s*::\s*)*[*&]+\s*(?:const\s+)?(\w+)")  # the name of a pointer to a function or array
 _QUALIFIED = re.compile(r"\b(?:const|volatile)\b")
 _TRY = re.compile(r"\btry\s*$")
@@ -305,14 +306,14 @@ def _given(unit: Unit, start: int, end: int) -> list[Parameter] | None:
     given = []
     for first, behind in _spans(unit.code, start, end):
         if default := _DEFAULT.search(unit.code, first, behind):
-            if "<" in unit.code[default.end() : behind]:  # what is less, and what is a template
+            if "<" in unit.code[default.end() : behind].replace("<<", ""):  # what is less, and what is a template
                 return None
             behind = default.start()
         parameter = unit.code[first:behind]
         name = _parameter(plain(parameter))[1] or ((found := _POINTS.search(parameter)) and found[1])
         if name:
             at = first + list(re.finditer(rf"\b{name}\b", parameter))[-1].start()
-            pack = "..." in unit.code[first:at]
+            pack = re.search(r"\.\.\.\s*(?:const\s+)?$", unit.code[first:at]) is not None
             given.append(Parameter(plain(unit.text[first:behind]), name, at, pack))
     return given
 
