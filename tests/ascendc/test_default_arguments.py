@@ -131,6 +131,7 @@ one:
 }
 struct Copied { Copied() = default; Copied(const Copied&) { throw std::out_of_range("copy"); } };
 __global__ __aicore__ void no_copy(GM_ADDR x, Copied) noexcept { mark(x, 1); }
+extern "C" __global__ __aicore__ void from_c(GM_ADDR x, Copied c [[maybe_unused]]) { mark(x, 1); }
 __global__ __aicore__ void other(GM_ADDR x, uint32_t v) { mark(x, v); }
 inline uint32_t calls_a_kernel() { return other(nullptr, 9), next(); }
 __global__ __aicore__ void of_a_kernel(GM_ADDR x, uint32_t v = calls_a_kernel()) { mark(x, v + 20); }
@@ -190,6 +191,7 @@ GO(handled, handled)
 GO(counted, counted)
 GO(compares, compares)
 void go_tuples(void* s, uint8_t* x) { tuples<int, short><<<4, nullptr, s>>>(x, std::tuple<int, short>(1, 2), 0); }
+uint32_t go_from_c(void* s, uint8_t* x) { return aclrtlaunch_from_c(4, s, x, Copied()); }
 void go_sync(void* s, uint8_t* x) { sync<<<4, nullptr, s>>>(x, 7); }
 void go_null(void* s, uint8_t* x) {
   void (*none)(GM_ADDR) = nullptr;
@@ -261,6 +263,12 @@ def test_a_pointer_that_is_null_is_refused_at_its_launch(library, device):
     said = C.create_string_buffer(1)
     library.go_null(C.c_void_p(device.stream), said)
     assert said.raw == b"\4"  # what a default argument or a copy throws is its own, too
+
+
+def test_c_is_told_by_a_status_what_a_copy_throws(library, device):
+    assert library.go_from_c(C.c_void_p(device.stream), None) == 100000
+    device.acl.aclGetRecentErrMsg.restype = C.c_char_p
+    assert device.acl.aclGetRecentErrMsg() == b"from_c: copy"
 
 
 def test_a_default_that_does_not_compile_is_g_plus_plus_own_error(tmp_path):

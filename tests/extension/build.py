@@ -6,9 +6,12 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from types import ModuleType
+
+import torch
 
 from tests.runtime.acl import library_folder
-from torch_npu.utils import cpp_extension
+from torch_npu.utils import cpp_extension, custom_ops
 
 SOURCES = Path(__file__).parent / "sources"
 # ninja lies beside the interpreter of a virtual environment that nobody activated.
@@ -26,6 +29,19 @@ def extension(folder: Path, name: str) -> Path:
         is_python_module=False,
     )
     return folder / f"npu_test_{name}.so"
+
+
+def operators(folder: Path, name: str, namespace: str) -> ModuleType:
+    """torch.ops.<namespace>, of the rows in sources/<name>.yaml and the formulas beside it."""
+    os.environ["PATH"] = TOOLS
+    custom_ops.load(
+        SOURCES / f"{name}.yaml",
+        SOURCES / f"{name}_derivatives.yaml",
+        library=namespace,
+        build_directory=str(folder),
+        extra_cflags=["-O0"],
+    )
+    return getattr(torch.ops, namespace)
 
 
 def library(folder: Path, source: Path, *flags: str) -> Path:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 from pathlib import Path
 
@@ -10,7 +9,7 @@ import pytest
 import torch
 
 from tests import forked
-from tests.extension.build import SOURCES, TOOLS
+from tests.extension.build import SOURCES, TOOLS, operators
 from torch_npu.utils import custom_ops
 
 ONE = "custom:\n  - func: f(Tensor x) -> Tensor\n    gen_opapi:\n      out: {size: x, dtype: x}\n      exec: aclnnAbs\n"
@@ -18,15 +17,7 @@ ONE = "custom:\n  - func: f(Tensor x) -> Tensor\n    gen_opapi:\n      out: {siz
 
 @pytest.fixture(scope="module")
 def ops(tmp_path_factory):
-    os.environ["PATH"] = TOOLS
-    custom_ops.load(
-        SOURCES / "npu_custom.yaml",
-        SOURCES / "npu_custom_derivatives.yaml",
-        library="from_yaml",
-        build_directory=str(tmp_path_factory.mktemp("yaml")),
-        extra_cflags=["-O0"],
-    )
-    return torch.ops.from_yaml
+    return operators(tmp_path_factory.mktemp("yaml"), "npu_custom", "from_yaml")
 
 
 def test_values_and_gradients_are_those_of_the_own_operator(ops):

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import os
-
 import pytest
 import torch
 
-from tests.extension.build import SOURCES, TOOLS
+from tests.extension.build import operators
 from tests.extension.test_custom_ops import FORMULAS, ONE, TWO, generated
-from torch_npu.utils import custom_ops
 
 OVERLAP = "some elements of the input tensor and the written-to tensor refer to a single memory location"
 
@@ -17,15 +14,7 @@ OVERLAP = "some elements of the input tensor and the written-to tensor refer to 
 @pytest.fixture(scope="module")
 def ops(tmp_path_factory):
     """The namespace is a macro of g++."""
-    os.environ["PATH"] = TOOLS
-    custom_ops.load(
-        SOURCES / "custom_names.yaml",
-        SOURCES / "custom_names_derivatives.yaml",
-        library="linux",
-        build_directory=str(tmp_path_factory.mktemp("names")),
-        extra_cflags=["-O0"],
-    )
-    return torch.ops.linux
+    return operators(tmp_path_factory.mktemp("names"), "custom_names", "linux")
 
 
 @pytest.mark.parametrize(

@@ -364,18 +364,19 @@ class Line:
                 result.append(a)
         return result
 
+    def level(self) -> str:
+        return next((a for a in reversed(self.passed) if re.fullmatch(r"-O\w*", a)), "")
+
     def debugged(self) -> bool:
         """A debugger shows what functions were given."""
-        return [a for a in self.passed if re.fullmatch(r"-O\w*", a)][-1:] in (["-O0"], ["-Og"])
+        return self.level() in ("-O0", "-Og")
 
     def optimization(self) -> list[str]:
-        level = [a for a in self.passed if re.fullmatch(r"-O\w*", a)]
+        level = self.level()
         flags = [] if level else ["-O3"]
-        if level and level[-1] in ("-O2", "-O3", "-Ofast"):
+        if level in ("-O2", "-O3", "-Ofast"):
             flags += ["-ftree-vectorize", "-fvect-cost-model=dynamic"]
-        if not any(a.startswith(("-march=", "-mtune=")) for a in self.passed) and not (
-            level and level[-1] in ("-O0", "-O1")
-        ):
+        if not any(a.startswith(("-march=", "-mtune=")) for a in self.passed) and level not in ("-O0", "-O1"):
             flags.append("-march=native")
         # A path on which g++ sees a division by 0 goes on, as on the chip, and does not end the process.
         return [*flags, "-fno-isolate-erroneous-paths-dereference"]

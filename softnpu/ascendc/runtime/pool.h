@@ -50,8 +50,8 @@ class Pool {
   std::atomic<size_t> calls_ = 0;  // waiting_.size(), for those who look
   int caller_ = -1;                // the processor of the last call
   size_t idle_ = 0;
-  int looking_ =
-      0;  // of the idle: fewer than processors; each takes a call before it sleeps, so none wakes another for it
+  // Of the idle, fewer than processors. Each takes a call before it sleeps, so none wakes another for it.
+  int looking_ = 0;
 };
 
 }  // namespace softnpu::ascendc

@@ -186,12 +186,9 @@ class Closure {
   Launched launched_;
 };
 
-inline uint32_t too_many(const char* name, uint32_t blocks, uint32_t cores) {
+inline uint32_t refused(const char* name, const std::string& why) {
   constexpr uint32_t kInvalidParam = 100000;  // ACL_ERROR_INVALID_PARAM
-  softnpuAscendcMessage(format("%s: a launch has at most %u cores, which are %u blocks of %u here, and this one has %u "
-                               "blocks",
-                               name, SOFTNPU_ASCENDC_MOST_BLOCKS, SOFTNPU_ASCENDC_MOST_BLOCKS / cores, cores, blocks)
-                            .c_str());
+  softnpuAscendcMessage((name + (": " + why)).c_str());
   return kInvalidParam;
 }
 
@@ -200,20 +197,29 @@ inline uint32_t put(Closure closure, int type, uint32_t blocks, void* stream) {
   closure.key = t_launch_key;
   const char* const name = closure.launched().name;
   const uint32_t cores = type < 0 ? 1 : Core::cores(static_cast<KernelMetaType>(type));
-  if (cores > 1 && blocks > SOFTNPU_ASCENDC_MOST_BLOCKS / cores) return too_many(name, blocks, cores);
+  if (cores > 1 && blocks > SOFTNPU_ASCENDC_MOST_BLOCKS / cores)
+    return refused(name,
+                   format("a launch has at most %u cores, which are %u blocks of %u here, and this one has %u blocks",
+                          SOFTNPU_ASCENDC_MOST_BLOCKS, SOFTNPU_ASCENDC_MOST_BLOCKS / cores, cores, blocks));
   const softnpuAscendcKernel described{
       SOFTNPU_ASCENDC_VERSION,        __NPU_ARCH__, name, blocks * cores, Closure::run, Closure::drop,
       new Closure(std::move(closure))};
   return softnpuAscendcLaunch(stream, &described);
 }
-// aclrtlaunch_k.
+// aclrtlaunch_k, which C calls: what the arguments' copies throw is its error. `called` is a kernel.
 template <class... P>
 uint32_t launch(const char* name, int type, uint32_t blocks, void* stream, void (*called)(P...),
-                std::type_identity_t<P>... arguments) {
-  Closure closure;
-  const std::string said = closure.ask([&] { called(arguments...); });
-  if (!closure.launched().body) throw std::runtime_error(std::string(name) + " is no kernel: " + said);
-  return put(std::move(closure), type, blocks, stream);
+                const std::type_identity_t<P>&... arguments) noexcept {
+  try {
+    Closure closure;
+    const std::string said = closure.ask([&] { called(arguments...); });
+    if (!closure.launched().body) return refused(name, said);
+    return put(std::move(closure), type, blocks, stream);
+  } catch (const std::exception& e) {
+    return refused(name, e.what());
+  } catch (...) {
+    return refused(name, "a copy of an argument has thrown what is no exception of the standard library's");
+  }
 }
 // What is no kernel, as one block.
 template <class F>
