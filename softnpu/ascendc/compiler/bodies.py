@@ -6,35 +6,48 @@ from __future__ import annotations
 
 import re
 
+from declarator import uses
 from kernels import LINKED, NUMBERS, RATIO, WORD, Kernel
-from text import closing
-from unit import Unit
+from text import blanked, closing
+from unit import Unit, plain
 
 _BLOCK_LOCAL = re.compile(r"\[\s*\[[^\[\]]*\b(block_local)\b[^\[\]]*\]\s*\]")
 _ATTRIBUTES = re.compile(rf"(?:\s*\[\s*\[[^\[\]]*\]\s*\]|\s*\balignas{NUMBERS})*")
 _BEGINS = re.compile(r"(?:[;{}>]|\b(?:static|inline|extern|const|constinit)|^)\s*$")
 # A launch means the kernel of its own library, whatever was loaded before it: the C library has a poll.
 _BOUND = '__attribute__((visibility("protected")))'
-_OF_CODE = re.compile(r"__attribute__\s*\(\s*\(\s*(?:target|optimize|no_sanitize\w*)\b[^()]*(?:\([^()]*\))?\s*\)\s*\)")
-_LABEL = re.compile(r"\bgoto\s*\*")  # g++ does not inline what jumps by the address of a label
+_OF_CODE = re.compile(r"\b_*(?:target|optimize|no_sanitize[a-z_]*?)_*\b(?:\s*\([^()]*\))?")
+# g++ does not inline what jumps by the address of a label, nor what returns twice.
+_ALONE = re.compile(r"\bgoto\s*\*|\b(?:_*(?:sig)?setjmp|vfork|getcontext|__builtin_(?:set|long)jmp)\s*\(")
 _FUNCTION = re.compile(r"\b(?:__func__|__FUNCTION__)\b")
 _BY_CORE = re.compile(r"\bif\s+(constexpr)\s*(?=\()")
 
 
-def _lambda(unit: Unit, kernel: Kernel) -> tuple[str, str]:
-    """How the lambda around a kernel's body begins, and what it is called with: what the kernel was given, by other
-    names."""
-    if kernel.given is None:
-        return "[=]() mutable", ""
-    head = unit.code[kernel.begin : kernel.body]
-    given = ""
-    for number, parameter in enumerate(kernel.given):
-        name = parameter.name
-        if len(re.findall(rf"\b{name}\b", head)) == 1 + (name == kernel.name):  # -Wshadow
-            name = f"ascendc_p{number}"
-            unit.replace(parameter.at, parameter.at + len(parameter.name), name)
-        given += f", static_cast<decltype({name})&&>({name}){'...' * parameter.pack}"
-    return f"[]({', '.join(p.text for p in kernel.given)})", given
+def _lambda(unit: Unit, kernel: Kernel) -> tuple[str, str, str, str]:
+    """What kernel() of launch.h is given: the lambda's parameters' types and texts; the kernel's own; its noexcept.
+    The kernel's own parameters get other names: what warns of two things of one name (-Wshadow) is content, and a
+    parameter may have the name of its type."""
+    taken, types, given, keeps = [], [], "", kernel.keeps
+    for number, parameter in enumerate(p for p in kernel.parameters if p.name):
+        new, old = f"ascendc_p{number}", parameter.name
+        taken.append(plain(unit.text[parameter.begin : parameter.end]))
+        for at in (parameter.at, *uses(unit.code, parameter, kernel.body if kernel.handlers < 0 else kernel.handlers)):
+            unit.replace(at, at + len(old), new)
+        types.append(f"decltype({new}){'...' * parameter.pack}")
+        given += f", {new}{'...' * parameter.pack}"
+        keeps = re.sub(rf"(?<![\w.:$]){old}(?![\w$])", new, keeps)
+    return f"::AscendC::detail::Given<{', '.join(types)}>{{}}", ", ".join(taken), given, keeps
+
+
+def _of_code(unit: Unit, kernels: list[Kernel]) -> str:
+    """Attributes that say how g++ compiles the body, at any declaration of the kernel."""
+    found = {}
+    for kernel in kernels:
+        for start, end in unit.attributes:
+            if kernel.begin <= start < kernel.bracket or kernel.behind <= start < kernel.body:
+                text = unit.text[start:end]
+                found |= dict.fromkeys(text[m.start() : m.end()] for m in _OF_CODE.finditer(blanked(text)))
+    return f"__attribute__(({', '.join(found)}))" if found else ""
 
 
 def launched(unit: Unit, named: list[Kernel], auto_sync: bool, debugged: bool) -> None:
@@ -44,14 +57,14 @@ def launched(unit: Unit, named: list[Kernel], auto_sync: bool, debugged: bool) -
     found = [kernel for kernel in named if kernel.defined]
     for kernel in found:
         digraph = unit.text.startswith("<%", kernel.body)
-        told = " | ".join([*["::AscendC::detail::kNoAutoSync"] * (not auto_sync),
-                           *["::AscendC::detail::kKeeps"] * kernel.keeps]) or "0"  # fmt: skip
-        taken, given = _lambda(unit, kernel)
-        attributes = "".join(unit.text[i:j] + " " for i, j in unit.attributes if kernel.begin <= i < kernel.word)
-        attributes = " ".join(_OF_CODE.findall(attributes))
-        if not (debugged or attributes or _LABEL.search(unit.code, kernel.body, kernel.end)):
+        types, taken, given, keeps = _lambda(unit, kernel)
+        told = "0" if auto_sync else "::AscendC::detail::kNoAutoSync"
+        if keeps:
+            told += f" | ({keeps} ? ::AscendC::detail::kKeeps : 0)"
+        attributes = _of_code(unit, [k for k in named if (k.scope, k.name) == (kernel.scope, kernel.name)])
+        if not (debugged or attributes or _ALONE.search(unit.code, kernel.body, kernel.end)):
             attributes = "__attribute__((always_inline))"
-        call = f'kernel("{kernel.name}", {kernel.stated}, {told}, {taken} {attributes} -> void {{'
+        call = f'kernel("{kernel.name}", {kernel.stated}, {told}, {types}, []({taken}) {attributes} -> void {{'
         if kernel.handlers >= 0:
             unit.replace(kernel.handlers, kernel.handlers, f"{{ ::AscendC::detail::{call}")
             unit.replace(kernel.end, kernel.end, f" }}{given}); }}")

@@ -6,10 +6,10 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from text import angle, blanked, closing, commas, is_expression, opening, split
+from declarator import Parameter, parameters, specialized
+from text import blanked, closing, commas, is_expression, opening, split
 from unit import Scope, Unit, plain
 
 # KernelMetaType of macros.h, without that of chips whose cores are both in one.
@@ -28,21 +28,9 @@ _STATES = re.compile(r"::AscendC::detail::state_type\s*\(")  # KERNEL_TASK_TYPE_
 _REGISTERS = re.compile(r"::AscendC::detail::regist_matmul\b")  # REGIST_MATMUL_OBJ
 _CUBE = re.compile(r"\b(?:Mmad|LoadData|Fixpipe|REGIST_MATMUL_OBJ|MatmulType)\b")
 _TEMPLATE = re.compile(r"\btemplate\s*<")
-_RESTRICT = re.compile(r"\b(?:__restrict__|__restrict|restrict)\b")
-_DEFAULT = re.compile(r"(?<![=!<>])=(?!=)\s*")
-_DECLARES = re.compile(  # a parameter's type, and (* of a pointer to a function or its name
-    r"\s*(?:(?:const|volatile|unsigned|signed|long|short|struct|enum|typename)\s+)*[A-Za-z_][\w:]*(?:\s*<[^=;{}()]*>)?"
-    r"(?:\s*\(\s*\*|(?:\s*[*&][\s*&]*|\s+)(?:(?:const|__restrict__|__restrict)\s+)*[A-Za-z_]\w*\s*"
-    r"(?:\[[^\]]*\]\s*)?(?:=(?!=)|,|$))"
-)
-_OPEN = re.compile(rf"{_DEFAULT.pattern}|\bauto\b")  # parameters with default arguments, or of any type
-_NO_TYPE = frozenset("const volatile struct class enum typename".split())
-_NO_NAME = frozenset("const volatile int char short long unsigned signed float double bool auto noexcept".split())
-_NO_NAME |= frozenset("__int128 __restrict__ __restrict restrict".split())
-_POINTS = re.compile(r"\(\s*(?:\w+\s*::\s*)*[*&]+\s*(?:const\s+)?(\w+)")  # the name of a pointer to a function or array
 _QUALIFIED = re.compile(r"\b(?:const|volatile)\b")
 _TRY = re.compile(r"\btry\s*$")
-_NOEXCEPT = re.compile(r"\bnoexcept\b|\bthrow\s*\(")
+_NOEXCEPT = re.compile(r"\s*\b(?:noexcept\b\s*(\()?|throw\s*\(\s*\))")
 _QUALIFIER = re.compile(r"\b\w+\s*::\s*(?:\w+\s*::\s*)*$")
 _GLOBAL = re.compile(r"\b__global__\b")
 _TOKEN = re.compile(r"\s*([A-Za-z_]\w*|[^\s\w])")
@@ -51,14 +39,6 @@ LINKED = re.compile(r'\bextern\s+("C")')
 # What g++ knows as functions of C though no header declares them.
 _BUILT_IN = frozenset("isfinite isinf isnan isnormal isunordered signbit".split())
 _BUILT_IN |= frozenset("isgreater isgreaterequal isless islessequal islessgreater".split())
-
-
-@dataclass
-class Parameter:
-    text: str  # without its default argument
-    name: str
-    at: int  # the place of the name
-    pack: bool
 
 
 @dataclass
@@ -79,10 +59,12 @@ class Kernel:
     wanted: int = 0  # template arguments without a default
     word: int = -1  # the place of __global__
     body: int = -1  # the place of its {, or of the ; of what is declared alone
-    keeps: bool = False  # it is noexcept: its errors are kept until it has returned
+    keeps: str = ""  # whether it is noexcept, as an expression: then its errors are kept until it has returned
     overloads: bool = False  # it has the name of a C function: extern "C" twice does not compile, two overloads do
     handlers: int = -1  # the place of the try that its body begins with
-    given: list[Parameter] | None = field(default_factory=list)  # those with names; None if these cannot be told
+    bracket: int = -1  # the place of the ( of its parameters
+    behind: int = -1  # behind their )
+    parameters: list[Parameter] = field(default_factory=list)
     more: bool = False  # a parameter has a default argument or any type, or there are any number of template arguments
 
     def open(self, given: int) -> bool:
@@ -164,23 +146,6 @@ def _named(code: str, at: int) -> tuple[re.Match, int] | None:
     return None
 
 
-def specialized(code: str, at: int) -> int:
-    """Behind the template arguments that begin at `at`, or `at` where there are none."""
-    bracket = _TOKEN.match(code, at)
-    if bracket is None or bracket.group(1) != "<":
-        return at
-    depth = inner = 0
-    for i in range(bracket.start(1), len(code)):
-        c = code[i]
-        inner += (c in "([{") - (c in ")]}")
-        depth += angle(code, i) * (inner == 0)
-        if depth == 0:
-            return i + 1
-        if c == ";" or inner < 0:
-            break
-    return at
-
-
 def _begin(code: str, at: int) -> int:
     """Of the declaration in which `at` stands."""
     while at > 0 and code[at - 1] not in ";{([":
@@ -218,7 +183,8 @@ def _kernel(unit: Unit, word: int) -> Kernel | None:
     elif _REGISTERS.search(code, body, behind) and not kernel.stated:
         kernel.stated = "KERNEL_TYPE_MIX_AIC_1_2"  # as the vendor's compiler decides
     kernel.body = body
-    kernel.keeps = _NOEXCEPT.search(code, end, body) is not None
+    if keeps := _NOEXCEPT.match(code, end + 1, body):
+        kernel.keeps = plain(unit.text[keeps.start(1) : closing(code, keeps.start(1)) + 1]) if keeps[1] else "true"
     if tries := _TRY.search(code, end, body):
         kernel.handlers = tries.start()
     if template := _TEMPLATE.search(code, begin, word):
@@ -228,10 +194,12 @@ def _kernel(unit: Unit, word: int) -> Kernel | None:
         kernel.more = any("..." in name for name in names)
         kernel.specialized = not "".join(names).strip()
     kernel.overloads = linked and (kernel.name in _BUILT_IN or unit.declares(kernel.name))
-    kernel.more = kernel.more or kernel.overloads or _OPEN.search(code, bracket, end) is not None
-    kernel.given = _given(unit, bracket + 1, end)
+    kernel.bracket, kernel.behind = bracket, end + 1
+    kernel.parameters = _parameters(unit, kernel, end)
+    kernel.more = kernel.more or kernel.overloads or any(p.default or p.pack for p in kernel.parameters)
+    kernel.more = kernel.more or re.search(r"\bauto\b", code[bracket:end]) is not None
     if linked and defined:
-        _host_parameters(kernel, unit, bracket, end)
+        _host_parameters(kernel, unit)
     return kernel
 
 
@@ -291,54 +259,31 @@ def _between(code: str, start: int, end: int) -> list[int]:
     return [start, *commas(code, start, end), end]
 
 
-def _spans(code: str, start: int, end: int) -> Iterator[tuple[int, int]]:
-    """The parameters. In a default argument < may be less: a comma behind it parts them where a declaration follows."""
-    for comma in commas(code, start, end, angles=False):
-        default = _DEFAULT.search(code, start, comma)
-        if commas(code, start, comma + 1) or (default and _DECLARES.match(code, comma + 1, end)):
-            yield start, comma
-            start = comma + 1
-    if code[start:end].strip():
-        yield start, end
+def _parameters(unit: Unit, kernel: Kernel, end: int) -> list[Parameter]:
+    """What stands between the brackets of a function; nothing of one that is declared alone in a way of its own."""
+    found = parameters(unit.code, kernel.bracket + 1, end) if end > 0 else []
+    if found is None and not kernel.defined:
+        kernel.more = True
+        return []
+    if found is None:
+        text = plain(unit.text[kernel.bracket + 1 : end])
+        said = f"{kernel.name}({text}): bisheng cannot read these parameters; give their types names (using)"
+        raise unit.error(kernel.bracket, said)
+    if any(parameter.any_number for parameter in found):
+        said = f"{kernel.name}: a kernel has no ... of C; a pack of a template can be launched: A... a"
+        raise unit.error(kernel.bracket, said)
+    return found
 
 
-def _given(unit: Unit, start: int, end: int) -> list[Parameter] | None:
-    given = []
-    for first, behind in _spans(unit.code, start, end):
-        if default := _DEFAULT.search(unit.code, first, behind):
-            if "<" in unit.code[default.end() : behind].replace("<<", ""):  # what is less, and what is a template
-                return None
-            behind = default.start()
-        parameter = unit.code[first:behind]
-        name = _parameter(plain(parameter))[1] or ((found := _POINTS.search(parameter)) and found[1])
-        if name:
-            at = first + list(re.finditer(rf"\b{name}\b", parameter))[-1].start()
-            pack = re.search(r"\.\.\.\s*(?:const\s+)?$", unit.code[first:at]) is not None
-            given.append(Parameter(plain(unit.text[first:behind]), name, at, pack))
-    return given
-
-
-def _parameter(text: str) -> tuple[str, str]:
-    """The type of a parameter and its name, or "" where it has none."""
-    named = re.fullmatch(r"(.*?[\s*&>.])(\w+)\s*((?:\[[^\]]*\]\s*)+)?", text)
-    if named is None or not set(re.findall(r"\w+", named[1])) - _NO_TYPE or named[2] in _NO_NAME:
-        return text, ""
-    return _RESTRICT.sub(" ", named[1]).strip() + "*" * bool(named[3]), named[2]
-
-
-def _parameters(unit: Unit, bracket: int, end: int) -> Iterator[tuple[str, str, str]]:
-    """Of each: its text, its type and its name, or "" where it has none."""
-    for start, behind in _spans(unit.code, bracket + 1, end):
-        parameter = plain(unit.bare(start, behind))
-        if parameter != "void":
-            yield parameter, *_parameter(_DEFAULT.split(parameter)[0].rstrip())
-
-
-def _host_parameters(kernel: Kernel, unit: Unit, bracket: int, end: int) -> None:
-    for number, (parameter, kind, name) in enumerate(_parameters(unit, bracket, end)):
-        if not name:
-            raise unit.error(bracket, f"{kernel.name}: parameter {number} ({parameter}) has no name; give it one")
+def _host_parameters(kernel: Kernel, unit: Unit) -> None:
+    for number, parameter in enumerate(kernel.parameters):
+        text = unit.bare(parameter.begin, parameter.end)
+        if not parameter.name:
+            said = f"{kernel.name}: parameter {number} ({plain(text)}) has no name; give it one"
+            raise unit.error(kernel.bracket, said)
+        kind = plain(parameter.type(text))
         if "&" in kind:
-            raise unit.error(bracket, f"{kernel.name}: parameter {name} is a reference, which no launch can pass")
+            said = f"{kernel.name}: parameter {parameter.name} is a reference, which no launch can pass"
+            raise unit.error(kernel.bracket, said)
         kernel.types.append(kind)
-        kernel.names.append(name)
+        kernel.names.append(parameter.name)

@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import re
 
-from kernels import Kernel, specialized
+from declarator import specialized
+from kernels import Kernel
 from text import angle, commas
 from unit import Scope, Unit, plain
 

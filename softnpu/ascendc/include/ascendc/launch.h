@@ -49,6 +49,21 @@ inline void enter(bool auto_sync) {
   }
 }
 
+// The types of a kernel's parameters, as it declares them.
+template <class... P>
+struct Given {};
+
+// What such a parameter is passed on as: a value is moved, or copied where it has a copy alone.
+template <class P, class T>
+constexpr decltype(auto) give(T& parameter) {
+  if constexpr (std::is_reference_v<P> || std::is_constructible_v<P, P&&>)
+    return static_cast<P&&>(parameter);
+  else if constexpr (std::is_constructible_v<P, const P&>)
+    return std::as_const(parameter);
+  else
+    return (parameter);
+}
+
 // The body, a lambda, and what it is given.
 template <class F, class... P>
 struct Body {
@@ -60,23 +75,22 @@ struct Body {
   __attribute__((noinline)) static void run(const void* body) {
     const Body& kept = *static_cast<const Body*>(body);
     enter(kept.auto_sync);
-    std::apply(F(kept.body), std::tuple<P...>(kept.arguments));
+    std::tuple<P...> arguments(kept.arguments);
+    std::apply([&kept](P&... copies) { F(kept.body)(give<P>(copies)...); }, arguments);
   }
   static void drop(void* body) { delete static_cast<Body*>(body); }
 };
 
-// No launch can pass a reference to what the kernel writes, nor what has no copy.
+// On the chip a reference would be an address of the host.
 template <class P>
-inline constexpr bool can_be_launched =
-    std::is_same_v<std::decay_t<P>, std::remove_cvref_t<P>> && std::is_constructible_v<std::decay_t<P>, P> &&
-    std::is_copy_constructible_v<std::decay_t<P>> &&
-    (!std::is_lvalue_reference_v<P> || std::is_const_v<std::remove_reference_t<P>>);
+inline constexpr bool can_be_launched = !std::is_reference_v<P> && std::is_copy_constructible_v<P>;
 
 // `body` is the whole of a kernel. Where no launch asks, a core calls a kernel as a function.
-template <class F, class... P>
-constexpr void kernel(const char* name, int type, int told, F body, P&&... arguments) {
+template <class... P, class F>
+constexpr void kernel(const char* name, int type, int told, Given<P...>, F body,
+                      std::remove_reference_t<P>&... arguments) {
   if (__builtin_is_constant_evaluated()) {
-    body(std::forward<P>(arguments)...);
+    body(give<P>(arguments)...);
     return;
   }
   const bool auto_sync = !(told & kNoAutoSync);
@@ -84,8 +98,8 @@ constexpr void kernel(const char* name, int type, int told, F body, P&&... argum
       __builtin_expect(launch != nullptr, 0)) {
     try {
       if constexpr ((can_be_launched<P> && ...)) {
-        using Kept = Body<F, std::decay_t<P>...>;
-        auto* const kept = new Kept{auto_sync, std::move(body), {std::forward<P>(arguments)...}};
+        using Kept = Body<F, std::remove_cv_t<P>...>;
+        auto* const kept = new Kept{auto_sync, std::move(body), {give<P>(arguments)...}};
         if (launch->body) launch->drop(launch->body);  // of a kernel that an argument called
         *launch = {name, type, kept, Kept::run, Kept::drop, nullptr};
       } else {
@@ -101,12 +115,12 @@ constexpr void kernel(const char* name, int type, int told, F body, P&&... argum
   enter(auto_sync);
   if (told & kKeeps) {
     try {
-      body(std::forward<P>(arguments)...);
+      body(give<P>(arguments)...);
     } catch (...) {
       keep();
     }
   } else {
-    body(std::forward<P>(arguments)...);
+    body(give<P>(arguments)...);
   }
 }
 
@@ -268,7 +282,7 @@ struct Launchable {
     static_assert(!(std::is_reference_v<P> || ...),
                   "a kernel's parameter is a reference, which no launch can pass: the kernel runs later");
     if (kernel == nullptr) throw std::runtime_error(std::string(launch.name) + "<<<>>>: the kernel's pointer is null");
-    go(launch, [&] { kernel(arguments...); });
+    go(launch, [&] { kernel(give<P>(arguments)...); });
   }
 };
 
