@@ -14,7 +14,7 @@ from types import TracebackType
 
 _TRANSFER = (
     "`from torch_npu.contrib import transfer_to_npu` at the program's top, or TORCH_TRANSFER_TO_NPU=1 in its "
-    "environment, makes cuda mean the npu (docs/transfer_to_npu.md)"
+    "environment, makes cuda mean the npu (anycend docs transfer_to_npu)"
 )
 _NO_GPU = f"this machine has no GPU; the device here is npu. {_TRANSFER}"
 _HCCL = f"the backend of npu tensors is hccl. {_TRANSFER}"
@@ -81,7 +81,7 @@ def warn_of_variables() -> None:
         warnings.warn(said, stacklevel=2)
     for name, values, what in _UNLIKE:
         if re.fullmatch(values, value := os.environ.get(name, "")):
-            warnings.warn(f"npu: {name}={value} has no effect: {what} (docs/tuning.md)", stacklevel=2)
+            warnings.warn(f"npu: {name}={value} has no effect: {what} (anycend docs tuning)", stacklevel=2)
 
 
 def warn_of_hidden_devices() -> None:

@@ -33,7 +33,7 @@ def _exit() -> None:
     if waiting := len(_C._waiting_messages()):
         warnings.warn(
             f"npu: the process ends while {waiting} of the tensors it sent to other processes were not received: they "
-            "are lost. Let it live until they were, see docs/sharing.md",
+            "are lost. Let it live until they were, see anycend docs sharing",
             stacklevel=2,
         )
     _C._finalize()
@@ -88,7 +88,7 @@ def warn_of_unknown_variables(package: str) -> None:
 
         near = {name: difflib.get_close_matches(name, known, 1, 0.85) for name in unknown}
         told = [name + (f" (did you mean {near[name][0]}?)" if near[name] else "") for name in unknown]
-        warnings.warn(f"npu: nobody reads {', '.join(told)}; docs/env.md lists the variables", stacklevel=2)
+        warnings.warn(f"npu: nobody reads {', '.join(told)}; anycend docs env lists the variables", stacklevel=2)
 
 
 def watch_if_asked(package: str) -> None:

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 # Started as `python -m anycend` or `python -m softnpu`, by one name or the other.
-from . import Refused, attach, compare, completion, doctor, install, preflight, root, version
+from . import Refused, attach, compare, completion, docs, doctor, install, preflight, root, version
 from .finding import Finding
 
 
@@ -42,6 +42,8 @@ def parser() -> argparse.ArgumentParser:
     look.add_argument(
         "--timeout", type=float, default=120.0, help="seconds that a + b may do nothing, or compute (default: 120)"
     )
+    read = sub.add_parser("docs", help="a page of documentation, as messages name them; without a name, all of them")
+    read.add_argument("page", nargs="?", help="such as ascendc")
     sub.add_parser("root", help='print the CANN root: source "$(anycend root)/set_env.sh"')
     command = sub.add_parser("run", help="run one command on the software NPU: anycend run -- python train.py")
     command.add_argument("command", nargs=argparse.REMAINDER, help="the program and its arguments, behind --")
@@ -115,6 +117,8 @@ def main(arguments: list[str] | None = None) -> int:
             return report(preflight.check(options.others, options.rule, options.ranks, options.timeout))
         elif options.verb == "doctor":
             return report(doctor.check(options.timeout))
+        elif options.verb == "docs":
+            docs.show(options.page)
         elif options.verb == "completion":
             print(completion.script(parser(), options.shell), end="")
         elif options.verb == "install":

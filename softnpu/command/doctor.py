@@ -158,7 +158,7 @@ def check_variables(environment: Mapping[str, str], refused: str = "") -> Iterat
         elif name not in ours and (near := difflib.get_close_matches(name, known, 1, 0.85)):
             yield Finding(False, f"{name} is read by nobody here", f"unset it; did you mean {near[0]}?")
         elif name.startswith("ANYCEND_"):
-            yield Finding(False, f"{name} is read by nobody", "unset it; docs/env.md lists the variables")
+            yield Finding(False, f"{name} is read by nobody", "unset it; anycend docs env lists the variables")
         else:
             yield Finding(None, f"{name}={environment[name]} is not read here; the vendor's own libraries may")
 

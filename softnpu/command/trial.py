@@ -52,7 +52,7 @@ def by_abi(root: Path) -> list[tuple[bool | None, str, str]]:
         if status:
             library.aclGetRecentErrMsg.restype = ctypes.c_char_p
             why = (library.aclGetRecentErrMsg() or b"").decode(errors="replace")
-            return [(False, f"libascendcl answers {status}: {why}", "docs/errors.md lists the codes")]
+            return [(False, f"libascendcl answers {status}: {why}", "anycend docs errors lists the codes")]
     return [(True, f"libascendcl answers: {count.value} devices", "")]
 
 

@@ -12,7 +12,8 @@ bool Peers::reachable() {
   if (takes_part_ && ledger_.silent() && !std::exchange(said_silent_, true)) {
     constexpr char kNote[] =
         "anycend: note: ANYCEND_CHECK=race no longer compares this process with others, nor others with it: an order "
-        "could not be written down (docs/race.md says when); it does again once all processes that run with the check "
+        "could not be written down (anycend docs race says when); it does again once all processes that run with the "
+        "check "
         "have ended\n";
     [[maybe_unused]] const ssize_t written = ::write(STDERR_FILENO, kNote, sizeof kNote - 1);
   }

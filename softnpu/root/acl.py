@@ -125,7 +125,7 @@ def _missing(module: str, names: list[str]) -> object:
     def refuse(name: str) -> object:
         raise AttributeError(
             f"module '{module}' has no attribute '{name}': the software NPU's has {', '.join(names)}. Other functions "
-            "of AscendCL are in C (docs/status.md lists them)"
+            "of AscendCL are in C (anycend docs status lists them)"
         )
 
     return refuse

@@ -127,7 +127,7 @@ def test_all_their_names_are_refused_for_other_chips(tmp_path):
 def test_names_without_their_namespace(tmp_path):
     """On the 950 itself nobody says that the 950 alone has them."""
     errors = compiled(tmp_path, KERNEL.format(body="RegTensor<float> r; WarpShflSync(x, 0);"), "dav-3510")
-    where = "declared for this chip, in AscendC or its namespaces MicroAPI (Reg), Simt (docs/ascendc.md)"
+    where = "declared for this chip, in AscendC or its namespaces MicroAPI (Reg), Simt (anycend docs ascendc)"
     assert f"bisheng: RegTensor, WarpShflSync: {where}" in errors, errors
 
 

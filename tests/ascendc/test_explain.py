@@ -28,7 +28,7 @@ def test_a_launch_where_none_is_rewritten_is_explained(tmp_path):
     assert done.returncode == 1 and len(said) == 1, done.stderr
     assert said[0].endswith(
         "k.cpp:3: a launch (<<<>>>) is rewritten in AscendC sources alone, *.asc and what follows -x asc "
-        "(docs/ascendc.md): give -x asc before the source"
+        "(anycend docs ascendc): give -x asc before the source"
     )
 
 
@@ -57,24 +57,25 @@ NAMES = """
 TEMPLATE = "template <class T> void helper(T x) { RegTensor<float> r; UpdateMask<float>(x); Rintt(x); }\n"
 SAID = [
     "RegTensor, GetVecLen, Reg, UpdateMask: the software NPU has no register API but for the 950 (--npu-arch=dav-3510) "
-    "(docs/ascendc.md)",
-    "InitBufPool: the software NPU has no TBufPool (docs/ascendc.md)",
-    "Rint: the software NPU has no such high-level function (docs/ascendc.md)",
-    "MulCast: the software NPU has no such instruction (docs/ascendc.md)",
-    "MakeTensor: the software NPU has no tensor templates (docs/ascendc.md)",
-    "AllocMutexID: the software NPU has no mutexes between units: SetFlag and WaitFlag order them (docs/ascendc.md)",
+    "(anycend docs ascendc)",
+    "InitBufPool: the software NPU has no TBufPool (anycend docs ascendc)",
+    "Rint: the software NPU has no such high-level function (anycend docs ascendc)",
+    "MulCast: the software NPU has no such instruction (anycend docs ascendc)",
+    "MakeTensor: the software NPU has no tensor templates (anycend docs ascendc)",
+    "AllocMutexID: the software NPU has no mutexes between units: SetFlag and WaitFlag order them "
+    "(anycend docs ascendc)",
     "KERNEL_TASK_TYPE: the software NPU has no cores and keys by tiling key: KERNEL_TASK_TYPE_DEFAULT says the cores "
-    "for all keys, --tiling-key the key (docs/ascendc.md)",
+    "for all keys, --tiling-key the key (anycend docs ascendc)",
     "SliceInfo: the software NPU has no copies of slices: DataCopyParams and DataCopyExtParams have strides "
-    "(docs/ascendc.md)",
-    "InitBuffr: AscendC has InitBuffer here: misspelt, or a name that is not declared (docs/ascendc.md)",
-    "Dupplicate: AscendC has Duplicate here: misspelt, or a name that is not declared (docs/ascendc.md)",
-    "Dupllicate: AscendC has Duplicate here: misspelt, or a name that is not declared (docs/ascendc.md)",
-    "CAST_FLOOOR: AscendC has CAST_FLOOR here: misspelt, or a name that is not declared (docs/ascendc.md)",
+    "(anycend docs ascendc)",
+    "InitBuffr: AscendC has InitBuffer here: misspelt, or a name that is not declared (anycend docs ascendc)",
+    "Dupplicate: AscendC has Duplicate here: misspelt, or a name that is not declared (anycend docs ascendc)",
+    "Dupllicate: AscendC has Duplicate here: misspelt, or a name that is not declared (anycend docs ascendc)",
+    "CAST_FLOOOR: AscendC has CAST_FLOOR here: misspelt, or a name that is not declared (anycend docs ascendc)",
     "DTYPE_X: the type of an operator's input or output, which its package's build knows: -DDTYPE_X=float, or "
-    "opp_build (docs/operator_packages.md)",
+    "opp_build (anycend docs operator_packages)",
     "Whatever, lowercase, Rintt: misspelt, not included, or a part of AscendC that the software NPU does not have "
-    "(docs/ascendc.md)",
+    "(anycend docs ascendc)",
 ]
 
 
@@ -90,7 +91,7 @@ def test_names_with_and_without_the_namespace(tmp_path):
     done = compile_text(tmp_path, source)
     assert done.returncode == 1
     assert sorted(said(done.stderr)) == sorted(SAID)
-    assert "TBufPool: the software NPU has no TBufPool (docs/ascendc.md)" in done.stderr
+    assert "TBufPool: the software NPU has no TBufPool (anycend docs ascendc)" in done.stderr
     done = bisheng("-fsyntax-only", "-O0", "-Wall", tmp_path / "k.asc", env={"ANYCEND_CXX": compiler(), "LC_ALL": "C"})
     assert sorted(said(done.stderr)) == sorted(SAID)  # where g++ quotes in ASCII
 
@@ -150,7 +151,7 @@ def test_a_name_that_is_right_and_not_declared_there(tmp_path):
     done = bisheng("-fsyntax-only", tmp_path / "k.asc")
     assert said(done.stderr) == [
         "GetBlockIdx: AscendC has this name, and it is not declared in that place: kernel_operator.h must come before, "
-        "and a macro of the source or -D may have changed what it declares (docs/ascendc.md)"
+        "and a macro of the source or -D may have changed what it declares (anycend docs ascendc)"
     ]
 
 
@@ -162,8 +163,8 @@ def test_of_host_code_nothing_is_said(tmp_path):
 
 WRONG = HEAD + KERNEL.format("  Dupplicate(t, 1.0f, 8);\n  GetVecLen();")
 WANTED = [
-    "GetVecLen: the software NPU has no register API but for the 950 (--npu-arch=dav-3510) (docs/ascendc.md)",
-    "Dupplicate: AscendC has Duplicate here: misspelt, or a name that is not declared (docs/ascendc.md)",
+    "GetVecLen: the software NPU has no register API but for the 950 (--npu-arch=dav-3510) (anycend docs ascendc)",
+    "Dupplicate: AscendC has Duplicate here: misspelt, or a name that is not declared (anycend docs ascendc)",
 ]
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import os
+import re
 import resource
 import subprocess
 import sys
@@ -11,7 +12,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from anycend import Refused, doctor, patience, root, trial, version
+from anycend import Refused, docs, doctor, patience, root, trial, version
 from anycend.__main__ import main, report
 
 
@@ -198,7 +199,7 @@ def test_variables():
         "ASCEND_CUSTOM_THING": "x", "ASCEND_GLOBAL_EVENT_ENABLE": "1",
     }))  # fmt: skip
     assert said == [
-        "FAIL  ANYCEND_QUITE_ANOTHER_THING is read by nobody\n      unset it; docs/env.md lists the variables",
+        "FAIL  ANYCEND_QUITE_ANOTHER_THING is read by nobody\n      unset it; anycend docs env lists the variables",
         "ok    ANYCEND_SOC=Ascend950",
         "note  ASCEND_CUSTOM_THING=x is not read here; the vendor's own libraries may",
         "note  ASCEND_GLOBAL_EVENT_ENABLE=1: the software NPU logs no events",
@@ -322,8 +323,42 @@ def test_no_verb_lists_them(capsys):
     assert main([]) == 0
     out = capsys.readouterr().out
     verbs = [line.split(maxsplit=1) for line in out.split("  verb\n")[1].split("\n\n")[0].splitlines()]
-    assert {"doctor", "root", "run", "attach", "detach", "preflight", "completion"} <= {verb for verb, _ in verbs}
+    assert {"doctor", "docs", "root", "run", "attach", "detach", "preflight", "completion"} <= {
+        verb for verb, _ in verbs
+    }
     assert all(len(text) > 15 for _, text in verbs)  # a line each
+
+
+NAMES = re.compile(r"anycend docs ([\w/]+)")
+
+
+def test_docs_has_the_pages_that_messages_name(capsys):
+    assert main(["docs"]) == 0
+    known = {line.split()[0] for line in capsys.readouterr().out.splitlines()}
+    rooms = (Path(__file__).parents[2] / room for room in ("torch_npu", "softnpu", "cann"))
+    files = [f for room in rooms for f in room.rglob("*") if f.suffix in (".py", ".cpp", ".h", ".yaml")]
+    named = {name for file in files for name in NAMES.findall(file.read_text(encoding="utf-8"))}
+    assert {"ascendc", "env", "memory"} <= named - {"PAGE"} <= known
+    assert main(["docs", "docs/env.md"]) == 0 and "ANYCEND_CHECK" in capsys.readouterr().out
+
+
+def test_docs_lists_pages_and_shows_one(tmp_path):
+    (tmp_path / "guide").mkdir()
+    (tmp_path / "adr").mkdir()
+    (tmp_path / "README.md").write_text("# Documentation\n")
+    (tmp_path / "adr" / "0001.md").write_text("# One\n")
+    (tmp_path / "ascendc.md").write_text("# AscendC kernels\n\nWords.\n")
+    (tmp_path / "guide" / "precision.md").write_text("\n# Phase 3\n")
+    assert docs.text(None, tmp_path) == "ascendc          AscendC kernels\nguide/precision  Phase 3\n"
+    for name in ("ascendc", "ascendc.md", "docs/ascendc.md"):
+        assert docs.text(name, tmp_path) == "# AscendC kernels\n\nWords.\n"
+    for name, meant in (("ascend", " (did you mean ascendc?)"), ("precision", " (did you mean guide/precision?)")):
+        with pytest.raises(Refused, match=re.escape(f"no page '{name}'{meant}; anycend docs lists them")):
+            docs.text(name, tmp_path)
+    with pytest.raises(Refused, match=re.escape("no page '../env'; anycend docs lists them")):
+        docs.text("../env", tmp_path)
+    with pytest.raises(Refused, match="no pages in .*nowhere: reinstall this distribution"):
+        docs.text(None, tmp_path / "nowhere")
 
 
 def test_version(capsys):

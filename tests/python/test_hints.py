@@ -58,7 +58,9 @@ def test_a_pytorch_with_cuda_has_other_words():
     assert f"npu: {_hints.remedy(said)}".startswith(HCCL)
 
 
-UNKNOWN = "npu: nobody reads ANYCEND_CHEK (did you mean ANYCEND_CHECK?), ANYCEND_QQ; docs/env.md lists the variables"
+UNKNOWN = (
+    "npu: nobody reads ANYCEND_CHEK (did you mean ANYCEND_CHECK?), ANYCEND_QQ; anycend docs env lists the variables"
+)
 
 
 @pytest.mark.parametrize(

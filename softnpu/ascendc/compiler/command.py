@@ -38,9 +38,8 @@ def own_help() -> str:
     rows += [("-x asc", "what follows is AscendC, as *.asc are; -x c++ for host code"),
              ("ANYCEND_CXX", "in the environment: another compiler than g++")]  # fmt: skip
     lines = "".join(f"  {option:<38}{meaning}\n" for option, meaning in rows)
-    return (
-        f"bisheng of the software NPU (docs/ascendc.md). Options of its own:\n{lines}All others are the compiler's:\n\n"
-    )
+    title = "bisheng of the software NPU (anycend docs ascendc). Options of its own:"
+    return f"{title}\n{lines}All others are the compiler's:\n\n"
 
 
 def escaped(path: str) -> str:

@@ -36,7 +36,7 @@ _LAUNCHED = re.compile(r"(?:.*/)?aclrtlaunch_(\w+)\.h")
 _REFUSED = re.compile(r"^ASCENDC_REFUSED(?:_\w+)?\((\w+), (\"[^\"]*\"|\w+)\)", re.MULTILINE)
 _WHY = re.compile(r"^#define (ASCENDC_\w+) (\"[^\"]*\")", re.MULTILINE)
 _API = re.compile(r"[A-Z]|asc_|__")  # how names of AscendC begin; x and tmp are the kernel's own
-_PAGE = "(docs/ascendc.md)"
+_PAGE = "(anycend docs ascendc)"
 
 
 def refused(headers: Path) -> dict[str, str]:
@@ -133,7 +133,7 @@ def nowhere(unknown: list[str], headers: Path) -> list[str]:
     if types:
         near.append(
             f"{', '.join(types)}: the type of an operator's input or output, which its package's build knows: "
-            f"-D{types[0]}=float, or opp_build (docs/operator_packages.md)"
+            f"-D{types[0]}=float, or opp_build (anycend docs operator_packages)"
         )
     if there:
         near.append(

@@ -54,7 +54,7 @@ HELP = {  # a value, and what the option says; --help
 REFUSED = {
     "--run-mode": "kernels run on the software NPU's streams alone: leave it out",
     "--enable-simt": "the software NPU has no kernels of SIMT alone: with --npu-arch=dav-3510 a kernel of blocks calls "
-    "SIMT functions (VF_CALL, asc_vf_call), which need no option (docs/ascendc.md)",
+    "SIMT functions (VF_CALL, asc_vf_call), which need no option (anycend docs ascendc)",
     "-lib": "libraries of kernels are shared ones, or objects: -c and ar, or ascendc_library(<target> STATIC ...)",
 }
 REFUSED["--cce-build-static-lib"] = REFUSED["-lib"]
@@ -262,7 +262,7 @@ class Line:
             if not any(a.startswith(_ASKS) for a in self.passed):
                 raise OptionError(
                     "no input files: bisheng -x asc --npu-arch=dav-2201 -shared -fPIC kernel.asc -o libkernel.so "
-                    "makes a library (docs/ascendc.md)"
+                    "makes a library (anycend docs ascendc)"
                 )
 
     def _architecture(self, a: str, value: str) -> None:
@@ -391,6 +391,6 @@ def _of_chip(chip: str) -> str:
         if re.fullmatch(pattern, chip):
             return architecture
     raise OptionError(
-        f"--npu-soc={chip}: no such chip here; known are those of ANYCEND_SOC (docs/env.md), such as Ascend910B3, "
+        f"--npu-soc={chip}: no such chip here; known are those of ANYCEND_SOC (anycend docs env), such as Ascend910B3, "
         "Ascend910_9391, Ascend950PR_9599, Ascend910A"
     )

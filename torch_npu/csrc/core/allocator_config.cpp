@@ -123,7 +123,7 @@ void apply(const std::string& text, const char* variable, bool with_shared) {
     }
     if (!own) {
       TORCH_CHECK_VALUE(SharedConfig::getKeys().count(pair.key), "npu: ", variable, "=", text, ": there is no key '",
-                        pair.key, "'. docs/memory.md lists them");
+                        pair.key, "'. anycend docs memory lists them");
       if (pair.key == "expandable_segments") expandable = pair.value == "True";
       if (pair.key == "max_split_size_mb" || pair.key == "garbage_collection_threshold") splitting = true;
       add_shared(pair.key, pair.value);

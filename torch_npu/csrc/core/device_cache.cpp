@@ -384,7 +384,7 @@ void DeviceCache::out_of_memory(size_t requested, size_t bytes) {
                    ". npu:", static_cast<int>(device_), " has a total capacity of ", format_size(total), " of which ",
                    format_size(free), " is free. ", limit, format_size(allocated), " is allocated by PyTorch, and ",
                    format_size(reserved_ - allocated), " is reserved by PyTorch but unallocated.", others, hint,
-                   " See docs/memory.md", refusal_.empty() ? "" : ". CANN: ", refusal_);
+                   " See anycend docs memory", refusal_.empty() ? "" : ". CANN: ", refusal_);
 }
 
 }  // namespace npu

@@ -376,18 +376,18 @@ std::vector<std::string> reports(bool cann::Checks::* on, uint64_t (*cann::Check
                                  const char* (*cann::Checks::*report)(uint64_t), const char* name, const char* page) {
   const cann::Checks* checks = cann::watched.load();
   TORCH_CHECK(checks && checks->*on, "npu: nothing is looked for: set ANYCEND_CHECK=", name,
-              " before the program starts, see docs/", page);
+              " before the program starts, see anycend docs ", page);
   std::vector<std::string> all;
   for (uint64_t n = (checks->*count)(), i = 0; i < n; ++i)
     if (const char* text = (checks->*report)(i)) all.emplace_back(text);
   return all;
 }
 std::vector<std::string> race_reports() {
-  return reports(&cann::Checks::race, &cann::Checks::race_count, &cann::Checks::race_report, "race", "race.md");
+  return reports(&cann::Checks::race, &cann::Checks::race_count, &cann::Checks::race_report, "race", "race");
 }
 std::vector<std::string> memory_reports() {
   return reports(&cann::Checks::memory, &cann::Checks::memory_count, &cann::Checks::memory_report, "memory",
-                 "memory_check.md");
+                 "memory_check");
 }
 
 }  // namespace

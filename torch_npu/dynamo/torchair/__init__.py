@@ -16,7 +16,7 @@ CONVERTERS: dict[Any, Callable] = {}  # an operator's overload → the function 
 def refuse(name: str) -> NoReturn:
     raise NotImplementedError(
         f"npu: torchair.{name} makes GE graphs, which need the vendor's torch_npu; use "
-        'torch.compile(backend="npugraph_ex") or "npugraphs" (docs/compiled_graphs.md)'
+        'torch.compile(backend="npugraph_ex") or "npugraphs" (anycend docs compiled_graphs)'
     )
 
 

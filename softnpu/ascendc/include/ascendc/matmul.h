@@ -20,7 +20,8 @@ struct MatmulType {
   static constexpr TPosition pos = position;
   static constexpr CubeFormat format = cube_format;
   using T = TYPE;
-  static_assert(detail::per_byte<T> == 1, "MatmulType: the software NPU has no matrices of 4 bits (docs/ascendc.md)");
+  static_assert(detail::per_byte<T> == 1,
+                "MatmulType: the software NPU has no matrices of 4 bits (anycend docs ascendc)");
   static constexpr bool isTrans = is_trans, ibShare = is_shared;
   static constexpr LayoutMode layout = layout_mode;
 };

@@ -17,10 +17,10 @@ struct Anything {
   detail::Anything = {}, detail::Anything = {}, detail::Anything = {}, detail::Anything = {}, detail::Anything = {}, \
   detail::Anything = {}, detail::Anything = {}, detail::Anything = {}, detail::Anything = {}, detail::Anything = {}, \
   detail::Anything = {}, detail::Anything = {}
-#define ASCENDC_REFUSAL(Name, why, first, ...)                                                        \
-  template <__VA_ARGS__>                                                                              \
-  void Name(ASCENDC_ANYTHING) {                                                                       \
-    static_assert(detail::never<first>, #Name ": the software NPU has no " why " (docs/ascendc.md)"); \
+#define ASCENDC_REFUSAL(Name, why, first, ...)                                                             \
+  template <__VA_ARGS__>                                                                                   \
+  void Name(ASCENDC_ANYTHING) {                                                                            \
+    static_assert(detail::never<first>, #Name ": the software NPU has no " why " (anycend docs ascendc)"); \
   }
 // With any template arguments: types, values, or values after types.
 #define ASCENDC_REFUSED(Name, why)                                             \
@@ -29,15 +29,15 @@ struct Anything {
   ASCENDC_REFUSAL(Name, why, decltype(V), class T, auto V, auto... W)          \
   ASCENDC_REFUSAL(Name, why, decltype(V), class T, class U, auto V, auto... W) \
   ASCENDC_REFUSAL(Name, why, decltype(V), class T, class U, class X, auto V, auto... W)
-#define ASCENDC_REFUSED_TYPE(Name, why)                                                              \
-  template <class... A>                                                                              \
-  struct Name {                                                                                      \
-    static_assert(detail::never<A...>, #Name ": the software NPU has no " why " (docs/ascendc.md)"); \
+#define ASCENDC_REFUSED_TYPE(Name, why)                                                                   \
+  template <class... A>                                                                                   \
+  struct Name {                                                                                           \
+    static_assert(detail::never<A...>, #Name ": the software NPU has no " why " (anycend docs ascendc)"); \
   };
-#define ASCENDC_REFUSED_VALUES(Name, why)                                                                      \
-  template <auto... A>                                                                                         \
-  struct Name {                                                                                                \
-    static_assert(detail::never<decltype(A)...>, #Name ": the software NPU has no " why " (docs/ascendc.md)"); \
+#define ASCENDC_REFUSED_VALUES(Name, why)                                                                           \
+  template <auto... A>                                                                                              \
+  struct Name {                                                                                                     \
+    static_assert(detail::never<decltype(A)...>, #Name ": the software NPU has no " why " (anycend docs ascendc)"); \
   };
 
 #define ASCENDC_CUBE "such form of the cube's instructions"
