@@ -36,7 +36,7 @@ def text(name: str | None, folder: Path = FOLDER) -> str:
     if wanted not in known:
         near = difflib.get_close_matches(wanted, known, 1, 0.5) or [one for one in known if one.endswith("/" + wanted)]
         meant = f" (did you mean {near[0]}?)" if near else ""
-        raise Refused(f"no page {wanted!r}{meant}; anycend docs lists them")
+        raise Refused(f"no page {wanted!r}{meant}; all of them: anycend docs")
     return (folder / f"{wanted}.md").read_text(encoding="utf-8")
 
 

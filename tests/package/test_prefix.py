@@ -212,7 +212,7 @@ _anycend
 
 @pytest.mark.skipif(shutil.which("zsh") is None, reason="zsh is not installed")
 @pytest.mark.parametrize("typed, offered", [
-    ("doc", "doctor"), ("un", "uninstall"), ("--v", "--version"), ("install --p", "--prefix"),
+    ("doct", "doctor"), ("un", "uninstall"), ("--v", "--version"), ("install --p", "--prefix"),
     ("completion z", "zsh"), ("preflight --ru", "--rule"), ("run -- python tr", "normal python tr 2"),
 ])  # fmt: skip
 def test_completion_of_zsh(typed, offered, capsys, tmp_path):
@@ -223,7 +223,7 @@ def test_completion_of_zsh(typed, offered, capsys, tmp_path):
 
 
 @pytest.mark.parametrize("typed, offered", [
-    ("doc", "doctor"), ("un", "uninstall"), ("--v", "--version"), ("install --p", "--prefix"),
+    ("doct", "doctor"), ("un", "uninstall"), ("--v", "--version"), ("install --p", "--prefix"),
     ("completion b", "bash"), ("preflight --ru", "--rule"), ("run -- printen", "printenv"),
 ])  # fmt: skip
 def test_completion(typed, offered, capsys, tmp_path):
