@@ -199,9 +199,10 @@ def test_a_kernel_may_be_called_like_a_function_that_is_loaded(tmp_path, device,
     device.acl.aclrtFree(pointer)
 
 
-def test_a_parameter_that_is_a_reference_is_refused(tmp_path):
+@pytest.mark.parametrize("more", ["", ", int n = 3"])
+def test_a_parameter_that_is_a_reference_is_refused(tmp_path, more):
     (tmp_path / "k.asc").write_text(
-        f"{HEAD}struct P {{ int a; }};\n__global__ __aicore__ void k(const P& p) {{}}\n"
+        f"{HEAD}struct P {{ int a; }};\n__global__ __aicore__ void k(const P& p{more}) {{}}\n"
         "void f(void* s) { k<<<1, nullptr, s>>>(P{1}); }\n"
     )
     done = bisheng("-fsyntax-only", tmp_path / "k.asc")

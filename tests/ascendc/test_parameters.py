@@ -147,7 +147,7 @@ __global__ __aicore__ void wide(GM_ADDR x) { put(x, 7); }
 
 extern "C" {
 #define GO(name, ...) void go_##name(void* s, uint8_t* x) { name<<<4, nullptr, s>>>(x __VA_OPT__(,) __VA_ARGS__); }
-GO(bound, (__gm__ int (*)[4])x)
+void go_bound(void* s, uint8_t* x) { bound<<<4, nullptr, s>>>(nullptr, (__gm__ int (*)[4])x); }
 GO(function, seven, 2)
 GO(of_its_type, Tiling{7})
 GO(no_move, NoMove(7), NoMove(2))

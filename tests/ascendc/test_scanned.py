@@ -118,7 +118,7 @@ def test_a_kernel_of_another_source_runs_on_the_cores_that_its_declaration_says(
     (tmp_path / "k.asc").write_text(text + f"void g(void* s) {{ k<<<1{' + 1' * 3000}, nullptr, s>>>(); }}\n")
     done = bisheng("-E", tmp_path / "k.asc", env={"ANYCEND_CXX": f"env {GCC}"})
     assert done.returncode == 0, done.stderr
-    assert 'Launch{"far", KERNEL_TYPE_AIC_ONLY}(far)' in done.stdout
+    assert 'launching("far", KERNEL_TYPE_AIC_ONLY, 1, nullptr, s)' in done.stdout
     assert 'detail::kernel("near", KERNEL_TYPE_AIV_ONLY, 0, ' in done.stdout
 
 

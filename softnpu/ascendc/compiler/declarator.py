@@ -48,7 +48,7 @@ class Parameter:
         return f"__typeof__({before} (*){behind})"
 
 
-def _is_name(word: str) -> bool:
+def is_name(word: str) -> bool:
     return word.isidentifier() and word not in _NO_NAME
 
 
@@ -91,7 +91,7 @@ class _Reader:
                 known = known or word != "alignas"
                 if known and self.peek() == "::" and not self.qualified():
                     return False
-            elif not known and (word == "::" or _is_name(word)):
+            elif not known and (word == "::" or is_name(word)):
                 if not self.qualified():
                     return False
                 known = True
@@ -106,7 +106,7 @@ class _Reader:
         while True:
             if self.peek() == "template":
                 self.take()
-            if not _is_name(self.peek()):
+            if not is_name(self.peek()):
                 return False
             self.take()
             self.at = specialized(self.code, self.at)
@@ -119,7 +119,7 @@ class _Reader:
         before = self.at
         if self.peek() == "::":
             self.take()
-        while _is_name(self.peek()):
+        while is_name(self.peek()):
             self.take()
             self.at = specialized(self.code, self.at)
             if self.peek() != "::":
@@ -140,7 +140,7 @@ class _Reader:
                 self.found.pack = True
             elif not self.member():
                 break
-        if _is_name(word := self.peek()):
+        if is_name(word := self.peek()):
             self.found.name, self.found.at = word, self.take()
             if self.peek() == "...":
                 self.take()

@@ -4,12 +4,11 @@ extern "C" (aclrtlaunch_k). What it is not: the edits of the source (bodies.py).
 
 from __future__ import annotations
 
-import itertools
 import re
 from dataclasses import dataclass, field
 
-from declarator import Parameter, parameters, specialized
-from text import blanked, closing, commas, is_expression, opening, split
+from declarator import Parameter, is_name, parameters, specialized
+from text import blanked, closing, is_expression, opening, split
 from unit import Scope, Unit, plain
 
 # KernelMetaType of macros.h, without that of chips whose cores are both in one.
@@ -27,13 +26,13 @@ RATIO = re.compile(rf"\b(?:bisheng\s*::|using\s+bisheng\s*:(?!:))\s*core_ratio{N
 _STATES = re.compile(r"::AscendC::detail::state_type\s*\(")  # KERNEL_TASK_TYPE_DEFAULT
 _REGISTERS = re.compile(r"::AscendC::detail::regist_matmul\b")  # REGIST_MATMUL_OBJ
 _CUBE = re.compile(r"\b(?:Mmad|LoadData|Fixpipe|REGIST_MATMUL_OBJ|MatmulType)\b")
-_TEMPLATE = re.compile(r"\btemplate\s*<")
 _QUALIFIED = re.compile(r"\b(?:const|volatile)\b")
 _TRY = re.compile(r"\btry\s*$")
 _NOEXCEPT = re.compile(r"\s*\b(?:noexcept\b\s*(\()?|throw\s*\(\s*\))")
 _QUALIFIER = re.compile(r"\b\w+\s*::\s*(?:\w+\s*::\s*)*$")
 _GLOBAL = re.compile(r"\b__global__\b")
 _TOKEN = re.compile(r"\s*([A-Za-z_]\w*|[^\s\w])")
+_IN_BRACKETS = re.compile(r"\s*([A-Za-z_]\w*)\s*\)\s*\(")  # void (k)(
 _CATCH = re.compile(r"\s*\bcatch\s*\(")
 LINKED = re.compile(r'\bextern\s+("C")')
 # What g++ knows as functions of C though no header declares them.
@@ -55,8 +54,6 @@ class Kernel:
     names: list[str]
     stated: str = ""  # a KernelMetaType, where the kernel says it; command.py fills in what the others get
     defined: bool = True
-    specialized: bool = False
-    wanted: int = 0  # template arguments without a default
     word: int = -1  # the place of __global__
     body: int = -1  # the place of its {, or of the ; of what is declared alone
     keeps: str = ""  # whether it is noexcept, as an expression: then its errors are kept until it has returned
@@ -65,11 +62,6 @@ class Kernel:
     bracket: int = -1  # the place of the ( of its parameters
     behind: int = -1  # behind their )
     parameters: list[Parameter] = field(default_factory=list)
-    more: bool = False  # a parameter has a default argument or any type, or there are any number of template arguments
-
-    def open(self, given: int) -> bool:
-        """Whether the call's arguments say which function is meant, in a launch with so many template arguments."""
-        return self.more or given < self.wanted
 
     def host_types(self) -> list[str]:
         """Global memory, and a kernel has no other pointers, is a void* on the host's side."""
@@ -91,7 +83,7 @@ class Kernel:
     def definition(self) -> str:
         """aclrtlaunch_<kernel>, in one line."""
         parameters, given = "", ""
-        called = f"static_cast<void (*)({', '.join(self.types)})>({self.name})" if self.overloads else self.name
+        called = f"static_cast<void (*)({', '.join(self.types)})>({self.name})"  # there may be others of that name
         for number, (own, host) in enumerate(zip(self.types, self.host_types(), strict=True)):
             parameters += f", {host} ascendc_{number}"
             given += f", ({own})ascendc_{number}" if host == "void*" else f", ascendc_{number}"
@@ -120,28 +112,25 @@ def find(unit: Unit) -> list[Kernel]:
 
 def named(unit: Unit) -> list[Kernel]:
     """The kernels that are defined or declared alone, in order: another source may define the latter."""
-    found = [kernel for word in _GLOBAL.finditer(unit.code) if (kernel := _kernel(unit, word.start()))]
-    more = {kernel.name for kernel in found if kernel.more}
-    for kernel in found:  # a default argument may stand at another declaration, also in a class
-        kernel.more = kernel.name in more
-    return found
+    return [kernel for word in _GLOBAL.finditer(unit.code) if (kernel := _kernel(unit, word.start()))]
 
 
 def _named(code: str, at: int) -> tuple[re.Match, int] | None:
     """The function's name, and the place of the ( that follows it or its template arguments."""
     while token := _TOKEN.match(code, at):
         word, at = token.group(1), token.end()
-        if word in ";={}":
+        if word in ";={})":
             return None
+        if word == "(" and (inner := _IN_BRACKETS.match(code, at)):
+            return inner, inner.end() - 1
         if word in "([":
             at = closing(code, at - 1) + 1
             if at == 0:
                 return None
             continue
         behind = specialized(code, at)
-        if (bracket := _TOKEN.match(code, behind)) and bracket.group(1) == "(" and word[0].isidentifier():
-            if word not in ("__mix__", "alignas", "decltype", "noexcept", "requires"):
-                return token, bracket.start(1)
+        if (bracket := _TOKEN.match(code, behind)) and bracket.group(1) == "(" and is_name(word) and word != "__mix__":
+            return token, bracket.start(1)
         at = behind
     return None
 
@@ -187,17 +176,9 @@ def _kernel(unit: Unit, word: int) -> Kernel | None:
         kernel.keeps = plain(unit.text[keeps.start(1) : closing(code, keeps.start(1)) + 1]) if keeps[1] else "true"
     if tries := _TRY.search(code, end, body):
         kernel.handlers = tries.start()
-    if template := _TEMPLATE.search(code, begin, word):
-        behind = specialized(code, template.end() - 1)
-        names = [code[i:j] for i, j in itertools.pairwise(_between(code, template.end(), behind - 1))]
-        kernel.wanted = sum("=" not in name for name in names if name.strip())
-        kernel.more = any("..." in name for name in names)
-        kernel.specialized = not "".join(names).strip()
     kernel.overloads = linked and (kernel.name in _BUILT_IN or unit.declares(kernel.name))
     kernel.bracket, kernel.behind = bracket, end + 1
     kernel.parameters = _parameters(unit, kernel, end)
-    kernel.more = kernel.more or kernel.overloads or any(p.default or p.pack for p in kernel.parameters)
-    kernel.more = kernel.more or re.search(r"\bauto\b", code[bracket:end]) is not None
     if linked and defined:
         _host_parameters(kernel, unit)
     return kernel
@@ -255,15 +236,10 @@ def _body(code: str, at: int) -> int:
     return at
 
 
-def _between(code: str, start: int, end: int) -> list[int]:
-    return [start, *commas(code, start, end), end]
-
-
 def _parameters(unit: Unit, kernel: Kernel, end: int) -> list[Parameter]:
     """What stands between the brackets of a function; nothing of one that is declared alone in a way of its own."""
     found = parameters(unit.code, kernel.bracket + 1, end) if end > 0 else []
     if found is None and not kernel.defined:
-        kernel.more = True
         return []
     if found is None:
         text = plain(unit.text[kernel.bracket + 1 : end])

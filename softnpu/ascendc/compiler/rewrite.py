@@ -1,7 +1,7 @@
-"""k<<<blocks, l2ctrl, stream>>>(args) becomes ::AscendC::detail::Launch{"k", type}(k)(blocks, l2ctrl, stream)(args),
-which asks k itself which cores it runs on (kernels.py); the type says it where k does not: what a declaration of k says
-that has no definition here. Where the call's arguments decide which function k is, two lambdas stand in place of (k):
-launch.h says what they are for. Each piece stays on its line.
+"""k<<<blocks, l2ctrl, stream>>>(args) becomes ::AscendC::detail::go(launching("k", type, blocks, l2ctrl, stream),
+[&] { k(args); }, …): a call as the user wrote it, so that the compiler itself says which function it means and what its
+arguments become. k says which cores it runs on (bodies.py); the type does where k does not: what a declaration of k
+says that has no definition here. Each piece stays on its line.
 
 What it is not: a check of the arguments; the compiler sees the call.
 """
@@ -12,7 +12,7 @@ import re
 
 from declarator import specialized
 from kernels import Kernel
-from text import angle, commas
+from text import angle, closing, commas
 from unit import Scope, Unit, plain
 
 _OPENS = re.compile(r"<<\s?<(?!<)")  # the preprocessor may put a blank between tokens of a macro
@@ -24,6 +24,7 @@ _JOINED = re.compile(r"(?:::|\.|->)(?:\s*template\b)?\s*$")  # what a name goes 
 _STATEMENTS = frozenset(
     "return co_return co_yield else do case throw and or not if constexpr while for switch goto catch".split()
 )
+_ONCE = re.compile(r"[()]|\+\+|--")  # an expression, not a name
 _OPERATOR = re.compile(r"\boperator\s*$")
 _NEAR, _FAR = 300, 1 << 16  # characters of a name; of a launch, or of what it calls, that are looked at
 _NO_LAUNCH = "<<< begins a launch that has no kernel before it, or no >>> after it"
@@ -127,14 +128,6 @@ def _end(unit: Unit, start: int, at: int) -> int:
     )
 
 
-def _given(code: str, start: int, end: int) -> int:
-    """How many template arguments a callee has."""
-    end = _behind_blanks(code, end)
-    if code[end - 1] != ">" or (at := _opening(code, end, ">", "<")) < start or not code[at + 1 : end - 1].strip():
-        return 0
-    return len(commas(code, at + 1, end - 1)) + 1
-
-
 def _name(code: str, start: int, end: int) -> str:
     """A callee without template arguments."""
     name = ""
@@ -175,11 +168,19 @@ def launches(unit: Unit, found: list[Kernel], unstated: str) -> None:
         types = {k.stated for k in meant}
         stated = types.pop() if len(types) == 1 and not any(k.defined for k in meant) else unstated
         last = re.sub(r"\W+", "_", name.split("::")[-1])
-        unit.replace(start, start, f'::AscendC::detail::Launch{{"{last}", {stated}}}(')
-        given = _given(code, start, at)
-        if len({k.begin for k in meant if not k.specialized}) > 1 or any(k.open(given) for k in meant):
-            whole = f"[](auto ascendc_l) requires requires {{ ascendc_l({kernel}); }} {{ return ascendc_l({kernel}); }}"
-            called = f"[](auto... ascendc_a) {{ {kernel}(ascendc_a...); }}"
-            unit.replace(start, at, f"{whole}, {called}")
-        unit.replace(at, match.end(), ")(")
-        unit.replace(end, done, ")")
+        behind = closing(code, code.index("(", done)) + 1
+        if behind == 0:
+            raise unit.error(at, "the kernel's arguments do not end")
+        own, refers = f"ascendc_{at}", "[]" if unit.namespaced(at) else "[&]"
+        launching = f'::AscendC::detail::launching("{last}", {stated}, '
+        unit.replace(at, match.end(), "")
+        if meant and not _ONCE.search(name):  # the name of several functions, maybe
+            unit.replace(start, at, f"::AscendC::detail::go({launching}")
+            unit.replace(end, done, f"), {refers} {{ {kernel}")
+            look = f"if constexpr (requires {{ {own}({kernel}); }}) {own}({kernel});"
+            unit.replace(behind, behind, f"; }}, {refers}([[maybe_unused]] auto {own}) {{ {look} }})")
+        else:
+            unit.replace(start, start, "::AscendC::detail::go_by(")
+            unit.replace(at, at, f", {launching}")
+            unit.replace(end, done, f"), {refers}(auto {own}) {{ {own}")
+            unit.replace(behind, behind, "; })")

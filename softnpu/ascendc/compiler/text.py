@@ -16,6 +16,7 @@ DARK = re.compile(
 _OPEN, _CLOSE = "([{", ")]}"
 _BRACKET = re.compile(r"[()\[\]{}]")
 _ATTRIBUTE = re.compile(r"\[\s*\[|__attribute(?:__)?\s*\(")
+_NUMBER = re.compile(r"(?:(?<!operator\()\)|(?<![\w.])[.0-9][\w.]*)\s*$")  # no template's name: a < behind it is less
 _REQUIRES = re.compile(r"(?:\brequires|&&|\|\||\band|\bor|[=!(,])\s*\brequires\s*$")
 _GOES_ON = re.compile(r"\s*(?:[)>,?.]|&&|\|\||and\b|or\b)")  # an expression
 
@@ -103,8 +104,11 @@ def is_expression(code: str, at: int, end: int) -> bool:
 
 def angle(code: str, at: int) -> int:
     """1 of a < that may open a template's arguments, -1 of a > that may close them."""
+    if "=" in (code[at + 1 : at + 2], code[at - 1 : at]) or code[at + 1 : at + 3] in ("<=", ">="):
+        return 0  # <=, >=, <=>, >>=
     if code[at] == "<":
-        return "<" not in (code[at - 1 : at], code[at + 1 : at + 2])  # no shift
+        shift = "<" in (code[at - 1 : at], code[at + 1 : at + 2])
+        return not (shift or _NUMBER.search(code, max(0, at - 64), at))
     return -(code[at] == ">" and code[at - 1 : at] != "-")
 
 

@@ -1,5 +1,5 @@
-// Host side: puts a kernel on a stream. `bisheng` writes k<<<blocks, l2ctrl, stream>>>(args) as Launch{"k", type}(k)(blocks, l2ctrl,
-// stream)(args), and makes aclrtlaunch_k of each kernel. What it is not: the threads (libsoftnpu_ascendc.so). Arguments are copied at the call.
+// Host side: puts a kernel on a stream. `bisheng` writes k<<<blocks, l2ctrl, stream>>>(args) as a call of go(), below, with a lambda that
+// calls k(args), and makes aclrtlaunch_k of each kernel. What it is not: the threads (libsoftnpu_ascendc.so). Arguments are copied at the call.
 #pragma once
 
 #include <cstdio>
@@ -42,8 +42,8 @@ inline constexpr int kNoAutoSync = 1;  // its compiler inserts no flags
 inline constexpr int kKeeps = 2;       // it is noexcept: as a function its errors are kept until the core ends
 
 // A core, whichever library has launched it, begins to run a kernel of this one.
-inline void enter(bool auto_sync) {
-  if (auto* const core = static_cast<Core*>(softnpuAscendcThisThread()->core)) {
+inline void enter(const softnpuAscendcThread& thread, bool auto_sync) {
+  if (auto* const core = static_cast<Core*>(thread.core)) {
     if (t_core != core) core->lent.push_back(&t_core), t_core = core;
     core->hazards.auto_sync = auto_sync;
   }
@@ -74,7 +74,7 @@ struct Body {
   // With copies of the core's own.
   __attribute__((noinline)) static void run(const void* body) {
     const Body& kept = *static_cast<const Body*>(body);
-    enter(kept.auto_sync);
+    enter(*softnpuAscendcThisThread(), kept.auto_sync);
     std::tuple<P...> arguments(kept.arguments);
     std::apply([&kept](P&... copies) { F(kept.body)(give<P>(copies)...); }, arguments);
   }
@@ -94,8 +94,8 @@ constexpr void kernel(const char* name, int type, int told, Given<P...>, F body,
     return;
   }
   const bool auto_sync = !(told & kNoAutoSync);
-  if (auto* const launch = static_cast<Launched*>(softnpuAscendcThisThread()->launch);
-      __builtin_expect(launch != nullptr, 0)) {
+  const softnpuAscendcThread& thread = *softnpuAscendcThisThread();
+  if (auto* const launch = static_cast<Launched*>(thread.launch); __builtin_expect(launch != nullptr, 0)) {
     try {
       if constexpr ((can_be_launched<P> && ...)) {
         using Kept = Body<F, std::remove_cv_t<P>...>;
@@ -112,7 +112,7 @@ constexpr void kernel(const char* name, int type, int told, Given<P...>, F body,
     }
     return;
   }
-  enter(auto_sync);
+  enter(thread, auto_sync);
   if (told & kKeeps) {
     try {
       body(give<P>(arguments)...);
@@ -256,10 +256,28 @@ struct Launching {
   Count blocks;
   void* stream;
 };
+// l2ctrl is CANN's and null.
+inline Launching launching(const char* name, int type, Launching::Count blocks, void* /*l2ctrl*/, void* stream) {
+  return {name, type, blocks, stream};
+}
 
-// What is called with a kernel's arguments. There is no result: a launch that fails throws.
-template <class Call>
-void go(const Launching& launch, Call call) {
+// Looks at what is launched, where that is one function or a pointer to one.
+struct Launchable {
+  const char* name;
+
+  template <class R, class... P>
+  void operator()(R (*kernel)(P...)) const {
+    static_assert(!(std::is_reference_v<P> || ...),
+                  "a kernel's parameter is a reference, which no launch can pass: the kernel runs later");
+    if (kernel == nullptr) throw std::runtime_error(std::string(name) + "<<<>>>: the kernel's pointer is null");
+  }
+};
+
+// `call` calls the kernel with the launch's arguments. `look` is given a Launchable, which it calls with the kernel if that can be. There is no
+// result: a launch that fails throws.
+template <class Call, class Look>
+void go(const Launching& launch, Call call, Look look) {
+  look(Launchable{launch.name});
   Closure closure;
   const std::string said = closure.ask(call);
   const Launched& kernel = closure.launched();
@@ -272,78 +290,15 @@ void go(const Launching& launch, Call call) {
   if (const uint32_t code = put(std::move(closure), type, launch.blocks.value, launch.stream))
     throw std::runtime_error(name + "<<<>>> was refused with " + std::to_string(code) + ": " + softnpuAscendcRecent());
 }
-
-template <class... P>
-struct Launchable {
-  Launching launch;
-  void (*kernel)(P...);
-
-  void operator()(P... arguments) const {
-    static_assert(!(std::is_reference_v<P> || ...),
-                  "a kernel's parameter is a reference, which no launch can pass: the kernel runs later");
-    if (kernel == nullptr) throw std::runtime_error(std::string(launch.name) + "<<<>>>: the kernel's pointer is null");
-    go(launch, [&] { kernel(give<P>(arguments)...); });
-  }
-};
-
-// The same where the arguments say which function is meant: `called` is a lambda around the kernel, whose call the compiler resolves.
-template <class Called>
-struct LaunchableBy {
-  Launching launch;
-  Called called;
-
-  template <class... A>
-  void operator()(A... arguments) const {
-    go(launch, [&] { called(arguments...); });
-  }
-};
-
-// And where the name alone says a function, but a call may give more or fewer arguments than it has: default arguments, packs.
-template <class Called, class... P>
-struct LaunchableWithDefaults : Launchable<P...> {
-  LaunchableBy<Called> other;
-
-  LaunchableWithDefaults(Launchable<P...> all, Called called) : Launchable<P...>(all), other{all.launch, called} {}
-  using Launchable<P...>::operator();
-  template <class... A>
-    requires(sizeof...(A) != sizeof...(P))
-  void operator()(A... arguments) const {
-    other(arguments...);
-  }
-};
-
-// Called with the kernel, then with what stands in <<<>>>, of which l2ctrl is CANN's and null.
-struct Launch {
-  const char* name;
-  int type;
-
-  template <class... P>
-  auto with(void (*kernel)(P...)) const {
-    return [launch = *this, kernel](Launching::Count blocks, void*, void* stream) {
-      return Launchable<P...>{{launch.name, launch.type, blocks, stream}, kernel};
-    };
-  }
-  template <class P0, class... P>
-  auto operator()(void (*kernel)(P0, P...)) const {
-    return with(kernel);
-  }
-  // Worse than the above: a kernel may have the name of a function without parameters.
-  struct Bare {
-    Bare(void (*function)()) : kernel(function) {}
-    void (*kernel)();
-  };
-  auto operator()(Bare bare) const { return with(bare.kernel); }
-  // `whole` is a lambda that gives the above if the name alone says which function is meant; if not, its call does not compile, and `called` remains.
-  template <class Whole, class Called>
-  auto operator()(Whole whole, Called called) const {
-    return [launch = *this, whole, called](Launching::Count blocks, void* reserved, void* stream) {
-      if constexpr (std::is_invocable_v<Whole, Launch>)
-        return LaunchableWithDefaults(whole(launch)(blocks, reserved, stream), called);
-      else
-        return LaunchableBy<Called>{{launch.name, launch.type, blocks, stream}, called};
-    };
-  }
-};
+// Of a pointer, by an expression that is computed once.
+template <class Kernel, class Call>
+void go_by(Kernel kernel, const Launching& launch, Call call) {
+  go(
+      launch, [&] { call(kernel); },
+      [&](Launchable whole) {
+        if constexpr (std::is_invocable_v<Launchable, Kernel>) whole(kernel);
+      });
+}
 
 }  // namespace AscendC::detail
 #pragma GCC visibility pop

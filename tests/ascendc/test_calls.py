@@ -1,0 +1,142 @@
+"""A launch is a call: which function is meant and what its arguments become, C++ says."""
+
+from __future__ import annotations
+
+import ctypes as C
+
+import numpy as np
+import pytest
+
+from tests.ascendc.kit import build
+
+SOURCE = """#include "kernel_operator.h"
+#include <atomic>
+#include <memory>
+#include <numeric>
+using namespace AscendC;
+using namespace std;
+__aicore__ inline void put(GM_ADDR x, int v) { ((__gm__ int*)x)[GetBlockIdx()] = v; }
+struct Two { int a, b; };
+struct Counted {
+  static inline std::atomic<int> copies = 0;
+  Counted() = default;
+  Counted(const Counted&) { ++copies; }
+};
+int twice(int v) { return 2 * v; }
+float twice(float v) { return v; }
+
+template <class T, class U = T> __global__ __aicore__ void deduced(GM_ADDR x, T a, U b) { put(x, int(a + 8 * b)); }
+template <class T = float, int N = 2> __global__ __aicore__ void defaults(GM_ADDR x, T n) { put(x, int(n * N)); }
+template <class T> __global__ __aicore__ enable_if_t<sizeof(T) >= 4> sized(GM_ADDR x, T n) { put(x, int(n)); }
+template <class T> __global__ __aicore__ enable_if_t<sizeof(T) < 4> sized(GM_ADDR x, T n) { put(x, int(n) + 1); }
+template <int N> __global__ __aicore__ void chosen(GM_ADDR x, conditional_t<N <= 4, float, int> v) {
+  put(x, int(2 * v));
+}
+template <bool B> __global__ __aicore__ void flagged(GM_ADDR x) { put(x, B ? 7 : 8); }
+__global__ __aicore__ void braces(GM_ADDR x, Two t, GM_ADDR w, int n = 0) { put(x, w ? 0 : t.a + t.b + n); }
+__global__ __aicore__ void braces(GM_ADDR x, Two t) { put(x, t.a * t.b); }
+__global__ __aicore__ void taken(GM_ADDR x, shared_ptr<int> q, int (*f)(int), uint32_t n = 0) { put(x, f(*q) + n); }
+template <class T> __global__ __aicore__ void plain(T* x, uint32_t n, float f) { put((GM_ADDR)x, int(n + f)); }
+template <class T> __global__ __aicore__ void kernel(GM_ADDR x, T n, int m = 0) { put(x, int(n) + m); }
+__global__ __aicore__ void (brackets)(GM_ADDR x, int n) { put(x, n); }
+__global__ __aicore__ void copied(GM_ADDR x, [[maybe_unused]] Counted c, int n = 7) { put(x, n); }
+
+// Names of AscendC's and of the standard library's, and of functions beside the kernels.
+__global__ __aicore__ void Relu(GM_ADDR x, int n) { put(x, n); }
+extern "C" __global__ __aicore__ void Exp(GM_ADDR x, int n) { put(x, n); }
+extern "C" __global__ __aicore__ void accumulate(GM_ADDR x, int n) { put(x, n); }
+extern "C" __global__ __aicore__ void add_custom(GM_ADDR x, int n) { put(x, n); }
+void add_custom(uint32_t blocks, void* stream, uint8_t* x, int n) { add_custom<<<blocks, nullptr, stream>>>(x, n); }
+template <class T> __global__ __aicore__ void beside(GM_ADDR x, T n) { put(x, int(n)); }
+template <class T> void beside(uint32_t blocks, void* s, GM_ADDR x, T n) { beside<T><<<blocks, nullptr, s>>>(x, n); }
+
+// Variables and members of a kernel's name.
+template <class F, class... A> void launch(F kernel, void* s, A... a) { kernel<<<4, nullptr, s>>>(a...); }
+struct Holder {
+  void (*kernel)(GM_ADDR, int, int);
+  void go(void* s, GM_ADDR x) const { kernel<<<4, nullptr, s>>>(x, 3, 4); }
+};
+template <int N> void compared(void* s, GM_ADDR x) { flagged<N >= 4><<<4, nullptr, s>>>(x); }
+void (*global)(GM_ADDR, int) = Relu;
+int evaluated;
+auto next_of(int which) { return ++evaluated, which ? global : nullptr; }
+void* g_stream;
+uint8_t* g_x;
+
+extern "C" {
+#define GO(name, ...) void go_##name(void* s, GM_ADDR x) { __VA_ARGS__; }
+GO(deduced, deduced<int><<<4, nullptr, s>>>(x, 3, 0.5))
+GO(defaults, defaults<<<4, nullptr, s>>>(x, 3))
+GO(sized, sized<float><<<4, nullptr, s>>>(x, 7))
+GO(sized_less, sized<half><<<4, nullptr, s>>>(x, half(6.0f)))
+GO(chosen, chosen<4><<<4, nullptr, s>>>(x, 3.5f))
+GO(compared, compared<4>(s, x))
+GO(braces, braces<<<4, nullptr, s>>>(x, {3, 4}, NULL))
+GO(braces_two, braces<<<4, nullptr, s>>>(x, {.a = 3, .b = 4}))
+GO(zero, braces<<<4, nullptr, s>>>(x, {3, 4}, 0, 5))
+GO(taken, taken<<<4, nullptr, s>>>(x, make_unique<int>(4), twice))
+GO(plain, plain<<<4, nullptr, s>>>(x, 7, 0.5))
+GO(brackets, brackets<<<4, nullptr, s>>>(x, 7))
+GO(Relu, Relu<<<4, nullptr, s>>>(x, 7))
+GO(Exp, aclrtlaunch_Exp(4, s, x, 7))
+GO(accumulate, accumulate<<<4, nullptr, s>>>(x, 7))
+GO(add_custom, add_custom(4, s, x, 7))
+GO(beside, beside(4, s, x, 7))
+GO(kernel, launch(kernel<int>, s, x, 3, 4))
+GO(held, Holder{kernel<int>}.go(s, x))
+GO(binding, Two two{3, 4}; auto& [a, b] = two; [&] { kernel<<<4, nullptr, s>>>(x, a, b); }())
+GO(pointer, (evaluated ? global : next_of(1))<<<4, nullptr, s>>>(x, 7))
+GO(nested, kernel<<<4, nullptr, s>>>(x, (Relu<<<4, nullptr, s>>>(x, 3), 7)))
+GO(copied, const Counted counted; copied<<<4, nullptr, s>>>(x, counted))
+int copies() { return Counted::copies; }
+int go_null(void* s, GM_ADDR x) {
+  evaluated = 0;
+  try {
+    next_of(0)<<<4, nullptr, s>>>(x, 7);
+  } catch (const std::runtime_error& e) {
+    return string(e.what()).ends_with("<<<>>>: the kernel's pointer is null") ? evaluated : -1;
+  }
+  return -2;
+}
+int go_local(void* s, GM_ADDR x) {
+  void (*kernel)(GM_ADDR, int) = nullptr;
+  try {
+    kernel<<<4, nullptr, s>>>(x, 7);
+  } catch (const std::runtime_error& e) {
+    return string(e.what()) == "kernel<<<>>>: the kernel's pointer is null";
+  }
+  return -2;
+}
+}
+"""
+WANTED = {"deduced": 7, "defaults": 6, "sized": 7, "sized_less": 7, "chosen": 7, "compared": 7, "braces": 7}
+WANTED |= {"braces_two": 12, "zero": 12, "taken": 8, "plain": 7, "brackets": 7, "Relu": 7, "Exp": 7, "accumulate": 7}
+WANTED |= {"add_custom": 7, "beside": 7, "kernel": 7, "held": 7, "binding": 7, "pointer": 7, "nested": 7}
+
+
+@pytest.fixture(scope="module")
+def library(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("calls")
+    (folder / "c.asc").write_text(SOURCE)
+    return C.CDLL(str(build(folder / "c.asc", folder, "-Wall", "-Wextra", "-Wshadow", "-Werror")))
+
+
+@pytest.mark.parametrize("name", WANTED)
+def test_a_launch_means_what_a_call_does(library, device, name):
+    pointer = device.put(np.zeros(4, np.uint32))
+    getattr(library, f"go_{name}")(C.c_void_p(device.stream), C.c_void_p(pointer))
+    assert device.finish() == ""
+    assert device.get(pointer, np.zeros(4, np.uint32)).tolist() == [WANTED[name]] * 4
+    device.acl.aclrtFree(pointer)
+
+
+def test_an_argument_is_copied_for_the_kernel_to_be_kept_and_for_each_core(library, device):
+    pointer = device.put(np.zeros(4, np.uint32))
+    library.go_copied(C.c_void_p(device.stream), C.c_void_p(pointer))
+    assert device.finish() == "" and library.copies() == 1 + 1 + 4 * 2  # its cores' and the body's; it has no move
+    device.acl.aclrtFree(pointer)
+
+
+def test_an_expression_that_is_launched_is_computed_once(library, device):
+    assert library.go_null(C.c_void_p(device.stream), None) == 1
+    assert library.go_local(C.c_void_p(device.stream), None) == 1
