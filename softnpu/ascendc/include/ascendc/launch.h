@@ -127,6 +127,16 @@ constexpr void kernel(const char* name, int type, int told, Given<P...>, F body,
 inline constexpr int kUnstated = -1;
 inline constexpr int kEither = -2;  // the same in a source that uses the cube: it may mean both kinds of cores
 
+// A call, of whatever type: what a launch does with it is compiled once.
+struct Call {
+  const void* what;
+  void (*run)(const void* what);
+
+  template <class F>
+  explicit Call(const F& f) : what(&f), run([](const void* it) { (*static_cast<const F*>(it))(); }) {}
+  void operator()() const { run(what); }
+};
+
 // Owns a kernel's body.
 class Closure {
  public:
@@ -139,8 +149,7 @@ class Closure {
     if (launched_.body) launched_.drop(launched_.body);
   }
   // What `call`, which calls a kernel, leaves; nothing if it called none. What the arguments' copies and default arguments throw is their own.
-  template <class Call>
-  std::string ask(Call call) {
+  std::string ask(const Call& call) {
     struct Asking {
       softnpuAscendcThread& thread = *softnpuAscendcThisThread();
       void* const before = thread.launch;  // where an argument's copy launches a kernel itself
@@ -226,7 +235,7 @@ uint32_t launch(const char* name, int type, uint32_t blocks, void* stream, void 
                 const std::type_identity_t<P>&... arguments) noexcept {
   try {
     Closure closure;
-    const std::string said = closure.ask([&] { called(arguments...); });
+    const std::string said = closure.ask(Call([&] { called(arguments...); }));
     if (!closure.launched().body) return refused(name, said);
     return put(std::move(closure), type, blocks, stream);
   } catch (const std::exception& e) {
@@ -273,11 +282,8 @@ struct Launchable {
   }
 };
 
-// `call` calls the kernel with the launch's arguments. `look` is given a Launchable, which it calls with the kernel if that can be. There is no
-// result: a launch that fails throws.
-template <class Call, class Look>
-void go(const Launching& launch, Call call, Look look) {
-  look(Launchable{launch.name});
+// There is no result: a launch that fails throws.
+inline void go(const Launching& launch, const Call& call) {
   Closure closure;
   const std::string said = closure.ask(call);
   const Launched& kernel = closure.launched();
@@ -290,14 +296,17 @@ void go(const Launching& launch, Call call, Look look) {
   if (const uint32_t code = put(std::move(closure), type, launch.blocks.value, launch.stream))
     throw std::runtime_error(name + "<<<>>> was refused with " + std::to_string(code) + ": " + softnpuAscendcRecent());
 }
+// `call` calls the kernel with the launch's arguments. `look` is given a Launchable, which it calls with the kernel if that can be.
+template <class F, class Look>
+void go(const Launching& launch, const F& call, Look look) {
+  look(Launchable{launch.name});
+  go(launch, Call(call));
+}
 // Of a pointer, by an expression that is computed once.
-template <class Kernel, class Call>
-void go_by(Kernel kernel, const Launching& launch, Call call) {
-  go(
-      launch, [&] { call(kernel); },
-      [&](Launchable whole) {
-        if constexpr (std::is_invocable_v<Launchable, Kernel>) whole(kernel);
-      });
+template <class Kernel, class F>
+void go_by(Kernel kernel, const Launching& launch, const F& call) {
+  if constexpr (std::is_invocable_v<Launchable, Kernel>) Launchable{launch.name}(kernel);
+  go(launch, Call([&] { call(kernel); }));
 }
 
 }  // namespace AscendC::detail
