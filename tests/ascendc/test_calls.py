@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import ctypes as C
+import re
 
 import numpy as np
 import pytest
 
-from tests.ascendc.kit import build
+from tests.ascendc.kit import bisheng, build
 
 SOURCE = """#include "kernel_operator.h"
 #include <atomic>
@@ -60,8 +61,34 @@ template <int N> void compared(void* s, GM_ADDR x) { flagged<N >= 4><<<4, nullpt
 void (*global)(GM_ADDR, int) = Relu;
 int evaluated;
 auto next_of(int which) { return ++evaluated, which ? global : nullptr; }
-void* g_stream;
-uint8_t* g_x;
+// Packs around launches.
+template <int N> __global__ __aicore__ void numbered(GM_ADDR x) { put(x, N); }
+template <int... N> void each(void* s, GM_ADDR x) { (numbered<N><<<4, nullptr, s>>>(x), ...); }
+template <size_t... I> void pick(void* s, GM_ADDR x, size_t i, std::index_sequence<I...>) {
+  ((i == I ? numbered<I><<<4, nullptr, s>>>(x) : void()), ...);
+}
+template <class... K> void all_of(void* s, GM_ADDR x, K... kernel) { (kernel<<<4, nullptr, s>>>(x, 3, 4), ...); }
+// Names in brackets, and members.
+template <class T> struct Base {
+  static __global__ __aicore__ void member(GM_ADDR x, T n = 7) { put(x, int(n)); }
+};
+template <class T> struct Derived : Base<T> {
+  int a;
+  Derived(void* s, GM_ADDR x) : a((this->member<<<4, nullptr, s>>>(x), 0)) {}
+  Derived(void* s, GM_ADDR x, int n);
+};
+template <class T> Derived<T>::Derived(void* s, GM_ADDR x, int n) : a{(this->member<<<4, nullptr, s>>>(x, n), 0)} {
+  Relu<<<1, nullptr, s>>>(x + 16, n);
+}
+void* g_stream = nullptr;
+GM_ADDR g_x = nullptr;
+struct Members {
+  int n = 7, b = (Relu<<<4, nullptr, g_stream>>>(g_x, n), 0);
+  static void defaulted(int = (Relu<<<4, nullptr, g_stream>>>(g_x, 7), 0)) {}
+};
+int start() { return 0; }
+int at_start = g_stream ? (Relu<<<4, nullptr, g_stream>>>(g_x, 7), 1) : start(), braced{at_start ? 1 : 2};
+int of_a_name(const char* name) { return string(name) == "go_name" ? 7 : 8; }
 
 extern "C" {
 #define GO(name, ...) void go_##name(void* s, GM_ADDR x) { __VA_ARGS__; }
@@ -88,6 +115,15 @@ GO(binding, Two two{3, 4}; auto& [a, b] = two; [&] { kernel<<<4, nullptr, s>>>(x
 GO(pointer, (evaluated ? global : next_of(1))<<<4, nullptr, s>>>(x, 7))
 GO(nested, kernel<<<4, nullptr, s>>>(x, (Relu<<<4, nullptr, s>>>(x, 3), 7)))
 GO(copied, const Counted counted; copied<<<4, nullptr, s>>>(x, counted))
+GO(each, each<3, 7>(s, x))
+GO(pick, pick(s, x, 7, make_index_sequence<9>()))
+GO(all_of, all_of(s, x, kernel<int>, kernel<int>))
+GO(bracketed, (braces)<<<4, nullptr, s>>>(x, {3, 4}, nullptr))
+GO(member, Derived<int>(s, x))
+GO(outside, Derived<int>(s, x, 7))
+GO(initialized, g_stream = s; g_x = x; Members())
+GO(defaulted, g_stream = s; g_x = x; Members::defaulted())
+GO(name, Relu<<<4, nullptr, s>>>(x, of_a_name(__func__)))
 int copies() { return Counted::copies; }
 int go_null(void* s, GM_ADDR x) {
   evaluated = 0;
@@ -112,6 +148,8 @@ int go_local(void* s, GM_ADDR x) {
 WANTED = {"deduced": 7, "defaults": 6, "sized": 7, "sized_less": 7, "chosen": 7, "compared": 7, "braces": 7}
 WANTED |= {"braces_two": 12, "zero": 12, "taken": 8, "plain": 7, "brackets": 7, "Relu": 7, "Exp": 7, "accumulate": 7}
 WANTED |= {"add_custom": 7, "beside": 7, "kernel": 7, "held": 7, "binding": 7, "pointer": 7, "nested": 7}
+WANTED |= {"each": 7, "pick": 7, "all_of": 7, "bracketed": 7, "member": 7, "outside": 7, "initialized": 7}
+WANTED |= {"defaulted": 7, "name": 7}
 
 
 @pytest.fixture(scope="module")
@@ -123,7 +161,7 @@ def library(tmp_path_factory):
 
 @pytest.mark.parametrize("name", WANTED)
 def test_a_launch_means_what_a_call_does(library, device, name):
-    pointer = device.put(np.zeros(4, np.uint32))
+    pointer = device.put(np.zeros(8, np.uint32))
     getattr(library, f"go_{name}")(C.c_void_p(device.stream), C.c_void_p(pointer))
     assert device.finish() == ""
     assert device.get(pointer, np.zeros(4, np.uint32)).tolist() == [WANTED[name]] * 4
@@ -140,3 +178,26 @@ def test_an_argument_is_copied_for_the_kernel_to_be_kept_and_for_each_core(libra
 def test_an_expression_that_is_launched_is_computed_once(library, device):
     assert library.go_null(C.c_void_p(device.stream), None) == 1
     assert library.go_local(C.c_void_p(device.stream), None) == 1
+
+
+MISTAKES = {
+    "k<<<4, nullptr, s>>>(x, unknown);": ("‘unknown’ was not declared in this scope", 1),
+    "k<<<4, nullptr, s>>>(x, 7, 8);": ("too many arguments to function ‘void k(GM_ADDR, int)’", 1),
+    "k<<<s, nullptr, s>>>(x, 7);": ("could not convert", 1),
+    "k<<<4, nullptr, s>>>(x, 7;": ("the kernel's arguments do not end", 1),
+    "k<<<4, nullptr, s>>>(x, ({ if (!s) return; 7; }));": ("return in an argument of a launch would leave", 1),
+    "unknown<<<4, nullptr, s>>>(x, 7);": ("‘unknown’ was not declared in this scope", 1),
+    "t<Unknown><<<4, nullptr, s>>>(x, 7);": ("‘Unknown’ was not declared in this scope", 5),
+}
+
+
+@pytest.mark.parametrize("launch", MISTAKES)
+def test_a_mistake_is_an_error_of_its_line(tmp_path, launch):
+    kernels = "__global__ __aicore__ void k(GM_ADDR, int) {}\ntemplate <class T> __global__ void t(GM_ADDR, T) {}\n"
+    text = f'#include "kernel_operator.h"\n{kernels}void f(void* s, GM_ADDR x) {{\n  {launch}\n}}\n'
+    (tmp_path / "k.asc").write_text(text)
+    done = bisheng("-fsyntax-only", tmp_path / "k.asc", env={"LC_ALL": "C.UTF-8"})
+    errors = [line for line in done.stderr.splitlines() if ": error: " in line or re.search(r"k\.asc:\d+: ", line)]
+    said, most = MISTAKES[launch]
+    assert done.returncode == 1 and said in errors[0] and len(errors) <= most, done.stderr
+    assert all("k.asc:5:" in line for line in errors), errors

@@ -24,7 +24,9 @@ _JOINED = re.compile(r"(?:::|\.|->)(?:\s*template\b)?\s*$")  # what a name goes 
 _STATEMENTS = frozenset(
     "return co_return co_yield else do case throw and or not if constexpr while for switch goto catch".split()
 )
-_ONCE = re.compile(r"[()]|\+\+|--")  # an expression, not a name
+_NAME = re.compile(r"(?:::)?[A-Za-z_]\w*(?:(?:::|\.|->)[A-Za-z_]\w*)*")
+_FUNCTION = re.compile(r"\b__(?:func|FUNCTION|PRETTY_FUNCTION)__\b")
+_LEAVES = re.compile(r"\(\s*\{.*\breturn\b", re.DOTALL)  # a statement expression's return
 _OPERATOR = re.compile(r"\boperator\s*$")
 _NEAR, _FAR = 300, 1 << 16  # characters of a name; of a launch, or of what it calls, that are looked at
 _NO_LAUNCH = "<<< begins a launch that has no kernel before it, or no >>> after it"
@@ -140,12 +142,28 @@ def _name(code: str, start: int, end: int) -> str:
 
 def _meant(name: str, scope: Scope, found: list[Kernel]) -> list[Kernel]:
     """Kernels that `name` may mean in a scope."""
-    parts = tuple(name.split("::"))
+    parts = tuple(re.split(r"\.|->", name)[-1].split("::"))
     known = [k for k in found if k.name == parts[-1]]
     for inner in range(len(scope), -1, -1):
         if here := [k for k in known if (*k.scope, k.name) == scope[:inner] + parts]:
             return [k for k in here if k.defined] or here
     return known
+
+
+def _arguments(unit: Unit, at: int) -> int:
+    """The place behind the arguments of a launch, which begin there."""
+    opened = []
+    for found in re.finditer(r"[()\[\]{};]", unit.code[at : at + _FAR]):
+        sign = found.group()
+        if sign in "([{":
+            opened.append({"(": ")", "[": "]", "{": "}"}[sign])
+        elif sign == ";" and "}" in opened:
+            continue
+        elif sign != opened.pop():
+            break
+        elif not opened:
+            return at + found.end()
+    raise unit.error(at, "the kernel's arguments do not end")
 
 
 def launches(unit: Unit, found: list[Kernel], unstated: str) -> None:
@@ -162,25 +180,34 @@ def launches(unit: Unit, found: list[Kernel], unstated: str) -> None:
         done = _CLOSES.match(code, end).end()
         if not _CALL.match(code, done):
             raise unit.error(at, "the kernel's arguments are missing after >>>")
-        kernel = plain(unit.bare(start, at))
-        name = _name(code, start, at)
+        kernel, name = plain(unit.bare(start, at)), _name(code, start, at)
+        while name.startswith("(") and _NAME.fullmatch(name[1:-1]) and closing(kernel, 0) == len(kernel) - 1:
+            kernel, name = kernel[1:-1].strip(), name[1:-1]
         meant = _meant(name.removeprefix("::"), () if name.startswith("::") else unit.scope(at)[0], found)
         types = {k.stated for k in meant}
         stated = types.pop() if len(types) == 1 and not any(k.defined for k in meant) else unstated
         last = re.sub(r"\W+", "_", name.split("::")[-1])
-        behind = closing(code, code.index("(", done)) + 1
-        if behind == 0:
-            raise unit.error(at, "the kernel's arguments do not end")
-        own, refers = f"ascendc_{at}", "[]" if unit.namespaced(at) else "[&]"
+        first = code.index("(", done)
+        behind = _arguments(unit, first)
+        if _LEAVES.search(code, first, behind):
+            raise unit.error(
+                first, "return in an argument of a launch would leave the launch alone: give it a variable"
+            )
+        own, refers = f"ascendc_{at}", "&" if unit.local(at) else ""
+        taken = f"[{refers}]"
+        if word := _FUNCTION.search(code, first, behind):  # the lambda has a name of its own
+            taken = f"[{refers}{', ' * bool(refers)}{own}_in = {word.group()}]"
+            for word in _FUNCTION.finditer(code, first, behind):
+                unit.replace(*word.span(), f"{own}_in")
         launching = f'::AscendC::detail::launching("{last}", {stated}, '
         unit.replace(at, match.end(), "")
-        if meant and not _ONCE.search(name):  # the name of several functions, maybe
+        if meant and _NAME.fullmatch(name):  # the name of several functions, maybe
             unit.replace(start, at, f"::AscendC::detail::go({launching}")
-            unit.replace(end, done, f"), {refers} {{ {kernel}")
-            look = f"if constexpr (requires {{ {own}({kernel}); }}) {own}({kernel});"
-            unit.replace(behind, behind, f"; }}, {refers}([[maybe_unused]] auto {own}) {{ {look} }})")
+            unit.replace(end, done, f"), {taken}() -> void {{ {kernel}")
+            look = f"[{refers}](auto {own}) -> decltype({own}({kernel})) {{ return {own}({kernel}); }}"
+            unit.replace(behind, behind, f"; }}, {look})")
         else:
             unit.replace(start, start, "::AscendC::detail::go_by(")
             unit.replace(at, at, f", {launching}")
-            unit.replace(end, done, f"), {refers}(auto {own}) {{ {own}")
+            unit.replace(end, done, f"), {taken}(auto& {own}) -> void {{ {own}")
             unit.replace(behind, behind, "; })")

@@ -257,6 +257,7 @@ struct Launching {
   // The number of blocks, of any type that becomes one.
   struct Count {
     template <class T>
+      requires requires(T count) { static_cast<uint32_t>(count); }
     Count(T count) : value(static_cast<uint32_t>(count)) {}
     uint32_t value;
   };
@@ -296,16 +297,16 @@ inline void go(const Launching& launch, const Call& call) {
   if (const uint32_t code = put(std::move(closure), type, launch.blocks.value, launch.stream))
     throw std::runtime_error(name + "<<<>>> was refused with " + std::to_string(code) + ": " + softnpuAscendcRecent());
 }
-// `call` calls the kernel with the launch's arguments. `look` is given a Launchable, which it calls with the kernel if that can be.
+// `call` calls the kernel with the launch's arguments. `look` calls a Launchable with the kernel, where that is one function.
 template <class F, class Look>
 void go(const Launching& launch, const F& call, Look look) {
-  look(Launchable{launch.name});
+  if constexpr (std::is_invocable_v<Look, Launchable>) look(Launchable{launch.name});
   go(launch, Call(call));
 }
 // Of a pointer, by an expression that is computed once.
 template <class Kernel, class F>
-void go_by(Kernel kernel, const Launching& launch, const F& call) {
-  if constexpr (std::is_invocable_v<Launchable, Kernel>) Launchable{launch.name}(kernel);
+void go_by(Kernel&& kernel, const Launching& launch, const F& call) {
+  if constexpr (std::is_invocable_v<Launchable, Kernel&>) Launchable{launch.name}(kernel);
   go(launch, Call([&] { call(kernel); }));
 }
 
