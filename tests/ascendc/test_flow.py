@@ -111,6 +111,8 @@ with torch.npu.stream(torch.npu.Stream()):
     assert torch.equal(torch.ops.mine.add(y, y), y + y)
 with pytest.raises(RuntimeError, match="x and y must be contiguous, of one shape"):
     torch.ops.mine.add(x[:, ::2], y[:, ::2])
+with pytest.raises(RuntimeError, match="x and y must be npu tensors"):
+    torch.ops.mine.add(x, y.cpu())
 with pytest.raises(RuntimeError, match="x and y must be float32"):
     torch.ops.mine.add(x.half(), y.half())
 """
