@@ -120,16 +120,26 @@ def install(target: Path) -> Path:
     return place
 
 
+def kernel(target: Path, place: Path) -> Path:
+    """A kernel in Ascend C by the package's own compiler; the cross compiler stands in for that machine's g++."""
+    compiler = shutil.which("aarch64-linux-gnu-g++") or shutil.which("aarch64-linux-gnu-g++-12")
+    library = target / "libemulated.so"
+    command = [place / "torch_npu/softnpu/bin/bisheng", "-x", "asc", "-shared", "-fPIC", "-march=armv8.2-a"]
+    run([*command, ROOT / "tests/package/emulated.asc", "-o", library], ANYCEND_CXX=str(compiler))
+    return library
+
+
 def check(folder: Path, target: Path) -> None:
     emulator = shutil.which("qemu-aarch64-static") or shutil.which("qemu-aarch64")
     if emulator is None:
         sys.exit("qemu-user is not installed: apt-get install qemu-user-static")
     run(["ctest", "--test-dir", target, "--output-on-failure"])
     python = [emulator, "-cpu", "neoverse-n1", "-L", folder / "sysroot", folder / "sysroot/usr/bin/python3.11"]
-    environment = {"PYTHONPATH": f"{install(target)}:{folder / 'site'}", "ANYCEND_MEMORY": "1G"}
+    place = install(target)
+    environment = {"PYTHONPATH": f"{place}:{folder / 'site'}", "ANYCEND_MEMORY": "1G"}
     package = ROOT / "tests/package"
-    for name in ("sum", "step"):
-        run([*python, package / "emulated.py", name], **environment)
+    for arguments in (["sum"], ["step"], ["kernel", kernel(target, place)]):
+        run([*python, package / "emulated.py", *arguments], **environment)
     run([*python, package / "emulated.py", "reduce", json.dumps([str(part) for part in python])], **environment)
     table = [str(part) for part in (*python, package / "first_operators.py", "table")]
     done = subprocess.run(table, check=True, stdout=subprocess.PIPE, text=True, env={**os.environ, **environment})
