@@ -2,6 +2,7 @@
 
     python emulated.py sum               import torch, a + a
     python emulated.py step              one step of a CNN: the parameters equal the CPU's
+    python emulated.py kernel LIBRARY        emulated.asc, compiled
     python emulated.py reduce PYTHON     all_reduce of two ranks; PYTHON is the command for another Python, a JSON list
     python emulated.py rank RANK PORT    one of them
 
@@ -10,6 +11,7 @@ tools/dev/aarch64.py runs it. It imports nothing of the tests.
 
 from __future__ import annotations
 
+import ctypes
 import json
 import os
 import platform
@@ -47,6 +49,18 @@ def step() -> None:
     print("a step of a CNN: loss", got[0].item(), "on the NPU,", expected[0].item(), "on the CPU, no fallback")
 
 
+def kernel(library: str) -> None:
+    tiles = 5
+    x, y = torch.randn(2, tiles * 1024).half().npu()
+    z = torch.empty_like(x)
+    stream = ctypes.c_void_p(torch.npu.current_stream().npu_stream)
+    addresses = [ctypes.c_void_p(tensor.data_ptr()) for tensor in (x, y, z)]
+    ctypes.CDLL(library).scaled_npu(ctypes.c_uint32(2), stream, *addresses, ctypes.c_uint32(tiles))
+    torch.npu.synchronize()
+    assert torch.equal(z.cpu(), x.cpu() * y.cpu() + y.cpu())
+    print("a kernel in Ascend C:", z.numel(), "halves")
+
+
 def rank(number: str, port: str) -> None:
     os.environ.update(MASTER_ADDR="127.0.0.1", MASTER_PORT=port, RANK=number, WORLD_SIZE="2", LOCAL_RANK=number)
     torch.npu.set_device(int(number))
@@ -69,4 +83,4 @@ def reduce(python: str) -> None:
 
 
 if __name__ == "__main__":
-    {"sum": sum, "step": step, "reduce": reduce, "rank": rank}[sys.argv[1]](*sys.argv[2:])
+    {"sum": sum, "step": step, "kernel": kernel, "reduce": reduce, "rank": rank}[sys.argv[1]](*sys.argv[2:])

@@ -1,8 +1,8 @@
 """Compile everything for 64-bit Arm on another Linux machine and try it under qemu-user; `make aarch64` does it all.
 
     python tools/dev/aarch64.py layout FOLDER          sysroot/ and site/: its libc, its Python, its torch; 5 GB, once
-    python tools/dev/aarch64.py build FOLDER BUILD     configure with cmake/aarch64.cmake, compile
-    python tools/dev/aarch64.py check FOLDER BUILD     the C++ tests, then tests/package/emulated.py
+    python tools/dev/aarch64.py build FOLDER BUILD     compile with cmake/aarch64.cmake; both wheels, in BUILD/dist
+    python tools/dev/aarch64.py check FOLDER BUILD     the C++ tests, then with the wheel tests/package/emulated.py
 
 Wants Debian or a relative of it with the packages g++-aarch64-linux-gnu (or g++-12-...) and qemu-user-static. Nothing
 is installed on the machine itself: packages are unpacked into FOLDER. What it is not: a test on an Arm processor
@@ -59,7 +59,7 @@ def debian_packages(folder: Path) -> None:
     (folder / "sysroot/usr/include/python3.11/aarch64-linux-gnu").symlink_to("../aarch64-linux-gnu")
 
 
-def wheels(folder: Path) -> None:
+def python_packages(folder: Path) -> None:
     pins = dict(line.split("==") for line in (ROOT / "requirements/dev.txt").read_text().splitlines() if "==" in line)
     wanted = [f"{name}=={pins[name]}" if name in pins else name for name in WHEELS]
     platforms = [f"--platform=manylinux_2_{minor}_aarch64" for minor in range(17, 35)]
@@ -85,14 +85,48 @@ def layout(folder: Path) -> None:
     if not (folder / "sysroot/usr/bin/python3.11").exists():
         debian_packages(folder)
     if not (folder / "site/torch").exists():
-        wheels(folder)
+        python_packages(folder)
     processors(folder)
 
 
+def wheel(folder: Path, project: Path, target: Path, dist: Path, tests: str) -> None:
+    """As `make build`: by pip, with this machine's Python; the hints would name the headers of this processor."""
+    settings = {
+        "build-dir": target, "cmake.python-hints": "false", "cmake.define.Python3_EXECUTABLE": sys.executable,
+        "cmake.define.CMAKE_TOOLCHAIN_FILE": ROOT / "cmake/aarch64.cmake", "cmake.define.ANYCEND_AARCH64": folder,
+        "cmake.define.ANYCEND_TESTS": tests,
+    }  # fmt: skip
+    command = [sys.executable, "-m", "pip", "wheel", "--verbose", "--no-build-isolation", "--no-deps", "-w", dist]
+    command += [f"--config-settings={name}={value}" for name, value in settings.items()]
+    run([*command, project], _PYTHON_HOST_PLATFORM="linux-aarch64", CMAKE_BUILD_PARALLEL_LEVEL=JOBS)
+
+
 def build(folder: Path, target: Path) -> None:
-    toolchain = [f"-DCMAKE_TOOLCHAIN_FILE={ROOT}/cmake/aarch64.cmake", f"-DANYCEND_AARCH64={folder}"]
-    run(["cmake", "-G", "Ninja", "-S", ROOT, "-B", target, *toolchain, "-DANYCEND_TESTS=ON"])
-    run(["ninja", "-C", target, "-j", JOBS])
+    dist = target / "dist"
+    shutil.rmtree(dist, ignore_errors=True)
+    wheel(folder, ROOT, target, dist, "ON")
+    wheel(folder, ROOT / "softnpu", target.with_name(target.name + "_softnpu"), dist, "OFF")
+    for file in sorted(dist.iterdir()):
+        print(f"{file.stat().st_size / 1e6:.1f} MB  {file}")
+
+
+def install(target: Path) -> Path:
+    """The wheel of `anycend` in a folder for PYTHONPATH."""
+    (file,) = (target / "dist").glob("anycend-*.whl")
+    place = target / "installed"
+    shutil.rmtree(place, ignore_errors=True)
+    command = [sys.executable, "-m", "pip", "install", "--no-deps", "--no-compile", "--target", place]
+    run([*command, "--only-binary=:all:", "--platform=linux_aarch64", "--python-version=3.11", file])
+    return place
+
+
+def kernel(target: Path, place: Path) -> Path:
+    """A kernel in Ascend C by the package's own compiler; the cross compiler stands in for that machine's g++."""
+    compiler = shutil.which("aarch64-linux-gnu-g++") or shutil.which("aarch64-linux-gnu-g++-12")
+    library = target / "libemulated.so"
+    command = [place / "torch_npu/softnpu/bin/bisheng", "-x", "asc", "-shared", "-fPIC", "-march=armv8.2-a"]
+    run([*command, ROOT / "tests/package/emulated.asc", "-o", library], ANYCEND_CXX=str(compiler))
+    return library
 
 
 def check(folder: Path, target: Path) -> None:
@@ -101,12 +135,20 @@ def check(folder: Path, target: Path) -> None:
         sys.exit("qemu-user is not installed: apt-get install qemu-user-static")
     run(["ctest", "--test-dir", target, "--output-on-failure"])
     python = [emulator, "-cpu", "neoverse-n1", "-L", folder / "sysroot", folder / "sysroot/usr/bin/python3.11"]
-    environment = {"PYTHONPATH": f"{target / 'stage'}:{folder / 'site'}", "ANYCEND_MEMORY": "1G"}
+    place = install(target)
+    environment = {"PYTHONPATH": f"{place}:{folder / 'site'}", "ANYCEND_MEMORY": "1G"}
     package = ROOT / "tests/package"
-    for name in ("sum", "step"):
-        run([*python, package / "emulated.py", name], **environment)
+    for arguments in (["sum"], ["step"], ["kernel", kernel(target, place)]):
+        run([*python, package / "emulated.py", *arguments], **environment)
     run([*python, package / "emulated.py", "reduce", json.dumps([str(part) for part in python])], **environment)
-    run([*python, package / "first_operators.py", "table"], **environment)
+    table = [str(part) for part in (*python, package / "first_operators.py", "table")]
+    done = subprocess.run(table, check=True, stdout=subprocess.PIPE, text=True, env={**os.environ, **environment})
+    wrong = json.loads(done.stdout.splitlines()[-1])
+    for name, text in wrong.items():
+        print(f"{name}\n{text}")
+    if wrong:
+        sys.exit(f"operators that are wrong as the first of a process: {', '.join(wrong)}")
+    print("every operator of tests/package/first_operators.py is right as the first of a process")
 
 
 if __name__ == "__main__":

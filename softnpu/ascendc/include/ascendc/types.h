@@ -6,7 +6,11 @@
 #include <cstdint>
 #include <type_traits>
 
+#if defined(__aarch64__) && defined(__GNUC__) && !defined(__clang__) && __GNUC__ < 13
+using half = __fp16;  // there g++ has _Float16 in C++ from 13 on; this one is computed as float and rounded when stored
+#else
 using half = _Float16;
+#endif
 
 // Stored as 16 bits; computed as float, rounded to nearest even when stored.
 struct bfloat16_t {
