@@ -167,7 +167,8 @@ def test_a_packages_function_of_a_built_ins_name_counts(tmp_path, monkeypatch):
     )
     assert "EXEC_NPU_CMD_EXT(aclnnAbs, x_v, static_cast<double>(most_v), out_v)" in generated(tmp_path, three)
     said = (
-        r"aclnnAbs of the package \S+/package takes 3 values, aclTensor \*, double, aclTensor \*; the row gives x, out$"
+        r"aclnnAbs of the package \S+/package takes 3 values, const aclTensor \*x, double most, const aclTensor \*out; "
+        "the row gives x, out$"
     )
     with pytest.raises(ValueError, match=said):
         generated(tmp_path, ONE)
@@ -178,7 +179,12 @@ def test_a_packages_function_of_a_built_ins_name_counts(tmp_path, monkeypatch):
     [
         (("size: x", "size: z"), r"ops.yaml:2: f: out: size: 'z' is neither an argument, a list such as \[x"),
         (("dtype: x", "dtype: float"), r"ops.yaml:2: f: out: dtype: 'float' is neither an argument nor a type"),
-        (("aclnnAbs", "aclnnAbs, x"), r"aclnnAbs of CANN takes 2 values, aclTensor\*, aclTensor\*; the row gives x;"),
+        (("aclnnAbs", "aclnnAbs, x"),
+         r"aclnnAbs of CANN takes 2 values, const aclTensor\* self, aclTensor\* out; the row gives x;"),
+        (("aclnnAbs", "aclnnFastGelu, out, x"),
+         r"ops.yaml:2: f: exec: x is not written \(Tensor\(a!\)\), and parameter 2 "
+         r"of aclnnFastGelu\(const aclTensor\* self, aclTensor\* out\) is: is the order right\?$"),
+        (("aclnnAbs", "aclnnInplaceMuls, x, at::Scalar(2)"), "x is not written .* parameter 1 of aclnnInplaceMuls"),
         (("aclnnAbs", "aclnnAbs, y, out"), "ops.yaml:2: f: exec: y is neither an argument nor a result: x, out$"),
         (("aclnnAbs", "abs"), "'abs' is no function such as aclnnAdd"),
         (("Tensor x)", "Tensor x"), "ops.yaml:2: cannot read the schema"),
@@ -211,6 +217,15 @@ def test_a_packages_function_of_a_built_ins_name_counts(tmp_path, monkeypatch):
 def test_mistakes_name_the_line_and_what_is_wrong(tmp_path, change, error):
     with pytest.raises(ValueError, match=error):
         generated(tmp_path, ONE.replace(*change))
+
+
+def test_an_input_that_is_declared_as_what_is_written(tmp_path):
+    """CANN declares aclnnGroupedMatmulFinalizeRouting's w without const, and only reads it."""
+    functions = custom_ops._generator()[0].custom_functions
+    header = Path(custom_ops.torch_npu.__path__[0]) / "include" / "aclnn" / "api.h"
+    found, _ = functions.Functions(header, []).parameters("aclnnGroupedMatmulFinalizeRouting")
+    written = [p.text for p in found if p.type.startswith("aclTensor") and not p.text.startswith("const ")]
+    assert "aclTensor* w" in written and [p.text for p in found if p.is_written] == written[1:]
 
 
 def test_rows_that_are_all_for_other_versions_are_counted(tmp_path):

@@ -242,15 +242,23 @@ class Custom:
             known = [*arguments, *row.outputs]
             if re.fullmatch(r"[A-Za-z_]\w*", name) and name not in [*known, "true", "false", "nullptr"]:
                 raise wrong(f"exec: {name} is neither an argument nor a result: {', '.join(known)}")
-        types, owner = functions.parameters(function)
-        if types:
-            if len(types) != len(values):
+        parameters, owner = functions.parameters(function)
+        if parameters:
+            listed = ", ".join(p.text for p in parameters)
+            if len(parameters) != len(values):
                 cure = "; a package's own counts where ASCEND_CUSTOM_OPP_PATH names it" if owner == "CANN" else ""
                 raise wrong(
-                    f"{function} of {owner} takes {len(types)} values, {', '.join(types)}; the row gives "
+                    f"{function} of {owner} takes {len(parameters)} values, {listed}; the row gives "
                     f"{', '.join(values)}{cure}"
                 )
-            values = [f"static_cast<{t}>({v})" if t in NUMBERS else v for t, v in zip(types, values, strict=True)]
+            for place, (p, name) in enumerate(zip(parameters, values, strict=True), 1):
+                if p.is_written and name in arguments and not arguments[name].alias:
+                    raise wrong(
+                        f"exec: {name} is not written (Tensor(a!)), and parameter {place} of {function}({listed}) is: "
+                        "is the order right?"
+                    )
+            pairs = zip(parameters, values, strict=True)
+            values = [f"static_cast<{p.type}>({v})" if p.type in NUMBERS else v for p, v in pairs]
         try:
             text = custom_names.Names([*arguments, *row.outputs], self.operators).cpp(", ".join(values))
         except ValueError as error:
