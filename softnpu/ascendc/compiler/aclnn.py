@@ -51,7 +51,7 @@ using namespace ascendc_host;
 
 """
 OPERATOR = Template("""namespace {
-const Operator k$type{"$type", {$operands}, {$as_it_lies}, {$zeroed}, $launch_empty, {
+const Operator k$type{"$type", {$operands}, {$as_it_lies}, {$zeroed}, $launch_empty, $reads_tiling, {
     $kinds}};
 }
 """)
@@ -124,6 +124,7 @@ class Operator:
     mc2: bool
     launch_empty: bool
     kernel: str  # its name, if the definition says it
+    reads_tiling: bool = False  # its kernel begins with GET_TILING_DATA
     _combinations: dict[tuple[int, ...], tuple[int, ...]] = field(default_factory=dict)
 
     @classmethod
@@ -338,6 +339,7 @@ class Operator:
             as_it_lies=", ".join(str(bool(p["as_it_lies"])).lower() for p in self.inputs + self.outputs),
             zeroed=", ".join(str(bool(p["zeroed"])).lower() for p in self.outputs),
             launch_empty=str(self.launch_empty).lower(),
+            reads_tiling=str(self.reads_tiling).lower(),
             kinds=",\n    ".join(kinds),
         )
         for n in range(self.versions + 1):

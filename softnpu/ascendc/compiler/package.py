@@ -26,7 +26,7 @@ import parents
 import scratch
 import tiling
 from aclnn import BuildError, Operator
-from text import SourceError, read, write
+from text import SourceError, blanked, read, write
 
 # The names under which host sides include what host/host.h has.
 HEADERS = [
@@ -206,7 +206,9 @@ class Build:
         if kernels.names_cube(read(source)):
             flags.append("--kernel-type=KERNEL_TYPE_MIX_AIC_1_2")
         entry = self.scratch / f"{op.name}_{number}_entry.cpp"
-        write(entry, aclnn.entry(op, self.kernel(op, source, flags, self.scratch / f"{op.name}_{number}_kernels")))
+        kernel = self.kernel(op, source, flags, self.scratch / f"{op.name}_{number}_kernels")
+        op.reads_tiling = tiling.is_read(blanked(read(source)), kernel)
+        write(entry, aclnn.entry(op, kernel))
         flags += ["-shared", "-fvisibility=hidden", "-fno-gnu-unique", "-Wl,-Bsymbolic"]
         self.bisheng(*flags, entry, "-x", "asc", source, "-o", library)
         return place

@@ -40,6 +40,7 @@ struct Operator {
   std::vector<bool> as_it_lies;    // of inputs, then outputs: no view is packed (IgnoreContiguous)
   std::vector<bool> zeroed;        // outputs that begin as zeros
   bool launch_empty;               // also where no output has elements
+  bool reads_tiling;               // its kernel begins with GET_TILING_DATA
   std::vector<Variant> variants;
 };
 
@@ -116,6 +117,8 @@ class Call {
     context_.parsed = made->core.parsed || parsed().count(op_.type);
     if (const uint32_t code = tiling(&context_); code != ge::GRAPH_SUCCESS)
       return fail(kInnerError, "its tiling function returned " + std::to_string(code));
+    if (op_.reads_tiling && context_.GetRawTilingData()->GetDataSize() == 0)
+      return fail(kInnerError, "its tiling function saved no tiling data: SetDataSize is missing");
     if (context_.GetBlockDim() == 0) return fail(kInnerError, "its tiling function set no block dim");
     if (context_.GetBlockDim() > kMostBlocks)
       return fail(kInnerError, "its tiling function set a block dim of " + std::to_string(context_.GetBlockDim()) +
