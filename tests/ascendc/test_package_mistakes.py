@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -21,6 +22,11 @@ static ge::graphStatus Tile(gert::TilingContext* context) {
   auto* raw = context->GetRawTilingData();
   const float most = *context->GetAttrs()->GetFloat(0);
   tiling.set_most(most);
+  if (context->GetOptionalInputShape(1) || context->GetOptionalInputDesc(1)) return ge::GRAPH_FAILED;
+  if (most == 3) tiling.set_most(*context->GetAttrs()->GetFloat(1));
+  if (most == 4) tiling.set_most(context->GetInputShape(2)->GetStorageShape().GetDim(0));
+  if (most == 5) tiling.set_most(context->GetInputDesc(7)->GetDataType());
+  if (most == 6) tiling.set_most(context->GetOutputShape(1)->GetStorageShape().GetDim(0));
   tiling.SaveToBuffer(raw->GetData(), raw->GetCapacity());
   if (most != 1) raw->SetDataSize(tiling.GetDataSize());
   return ge::GRAPH_SUCCESS;
@@ -101,8 +107,26 @@ def called(package: Path, most: float) -> subprocess.CompletedProcess:
 def test_a_tiling_that_was_saved_without_its_size(package):
     said = "aclnnClipRows: its tiling function saved no tiling data: SetDataSize is missing\n"
     assert called(package, 1).stdout == said
-    assert called(package, 2.5).stdout == "2.5\n"
+    done = called(package, 2.5)
+    assert done.stdout == "2.5\n" and "its tiling function" not in done.stderr
 
 
 def test_a_kernel_without_a_tiling_needs_no_size(package):
     assert called(package, 0).stdout == "1.0\n"
+
+
+@pytest.mark.parametrize(
+    ("most", "asked"),
+    [
+        (3, "attribute 1, and it has 1 (most)"),
+        (4, "input 2, and it has 2 (x, bias)"),
+        (5, "input 7, and it has 2 (x, bias)"),
+        (6, "output 1, and it has 1 (y)"),
+    ],
+)
+def test_what_is_not_there_is_said_before_the_process_ends(package, most, asked):
+    """The getters give null, as CANN's do. An input that is optional and not given is null without a word."""
+    done = called(package, most)
+    assert done.returncode == -signal.SIGSEGV
+    assert done.stderr.count("its tiling function asks for") == 1
+    assert f"ClipRows: its tiling function asks for {asked}\n" in done.stderr

@@ -74,7 +74,7 @@ inline Variant::Enter entry(const Variant& v, std::string& error) {
 
 class Call {
  public:
-  explicit Call(const Operator& op) : op_(op) { context_.name = op.type; }
+  explicit Call(const Operator& op) : op_(op) { context_.name = context_.attrs.op = op.type; }
 
   void input(const aclTensor* t, bool optional) { operand(t, optional, true); }
   void output(const aclTensor* t, bool optional) { operand(t, optional, false); }
@@ -84,6 +84,7 @@ class Call {
     operands_[place].is_written = true;
     operands_.back().same_as = static_cast<int>(place);
     const auto& tensor = context_.inputs[place];
+    context_.output_names.push_back(op_.names[place]);
     context_.outputs.push_back(tensor ? std::make_unique<gert::Tensor>(*tensor) : nullptr);
   }
   void attr(int64_t v) { context_.attrs.Put(v); }
@@ -111,6 +112,7 @@ class Call {
     std::string error;
     if ((enter_ = entry(*variant_, error)) == nullptr) return fail(kInnerError, error);
     const auto made = makers().at(op_.type)();
+    for (const auto& a : made->attrs) context_.attrs.names.push_back(a->name);
     const auto& apart = tilings();
     const auto registered = apart.find(op_.type);
     const auto& tiling = made->core.tiling ? made->core.tiling : registered->second;
@@ -215,6 +217,7 @@ class Call {
                          -1});
     inputs_ += is_input;
     auto& list = is_input ? context_.inputs : context_.outputs;
+    (is_input ? context_.input_names : context_.output_names).push_back(name);
     list.emplace_back();
     if (t == nullptr) {
       if (!optional && status_ == 0) status_ = kNullParameter, text_ = std::string(name) + " is wanted";
