@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -67,6 +68,19 @@ def test_what_an_earlier_build_left_vanishes_and_files_of_others_stay(package, t
     assert not (tmp_path / "out" / kernel / "gone").exists()
 
 
+def test_a_library_of_another_build_is_not_replaced(package, tmp_path):
+    """Of opp_build's own the kernels' entry is named in it. Any other stays."""
+    library = tmp_path / "out" / "op_api" / "lib" / "libcust_opapi.so"
+    library.parent.mkdir(parents=True)
+    library.write_bytes(b"\x7fELF another's")
+    (tmp_path / "out" / "version.info").write_text(package.VERSION)
+    said = f"{library} is not of opp_build, and would be replaced: choose another folder, or remove it"
+    with pytest.raises(package.BuildError, match=f"^{re.escape(said)}$"):
+        build_of(package, tmp_path, "ascend910b")
+    library.write_bytes(b"\x7fELF\0ascendc_opp_enter\0")
+    build_of(package, tmp_path, "ascend910b")
+
+
 HOST = """
 #include "register/op_def_registry.h"
 namespace ops {
@@ -117,12 +131,13 @@ def called(package: Path, *names: str) -> list[str]:
 
 
 @pytest.mark.full
-def test_kernels_of_one_files_name_and_a_build_after_one_was_removed(tmp_path):
+def test_kernels_of_one_files_name_and_a_build_after_one_was_removed(package, tmp_path):
     project, out = tmp_path / "project", tmp_path / "out"
     operator(project, "Two", 2.5)
     operator(project, "One", 1.5)
     done = opp_build(project, "-o", out)
     assert done.returncode == 0, done.stderr
+    assert (out / package.LIBRARY).read_bytes().count(package.MARK) > 0
     assert called(out, "One", "Two") == ["One 1.5", "Two 2.5"]
     (project / "two").rename(tmp_path / "away")
     assert opp_build(project, "-o", out).returncode == 0

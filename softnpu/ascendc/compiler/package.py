@@ -59,6 +59,8 @@ CHIPS = {
     "ascend950": ("dav-3510", "arch35"),
 }
 VERSION = "custom_opp_compiler_version=anycend\n"  # version.info: the folder is a package that was made here
+LIBRARY = Path("op_api") / "lib" / "libcust_opapi.so"
+MARK = b"ascendc_opp_enter"  # what that library of ours looks up in a kernel's, and no other does (host/package.h)
 TOLD = "@opp_build "  # begins describe.cpp's lines, beside what the definitions may print
 _ADDED = re.compile(r"\bOP_ADD\s*\(\s*(\w+)")
 _ARCHITECTURE = re.compile(r"arch\d+")
@@ -76,6 +78,10 @@ class Build:
         self.out = Path(asked.output).resolve()
         if ":" in str(self.out):  # what ASCEND_CUSTOM_OPP_PATH and LD_LIBRARY_PATH list stands between colons
             raise BuildError(f"-o {asked.output}: a package's path can have no colon: choose another folder")
+        if (library := self.out / LIBRARY).is_file() and MARK not in library.read_bytes():
+            raise BuildError(
+                f"{library} is not of opp_build, and would be replaced: choose another folder, or remove it"
+            )
         self.stage = place / "package"  # the old package stays whole until the new one is
         names = place / "names"
         for name in HEADERS:
@@ -266,7 +272,7 @@ class Build:
         write(source, aclnn.functions(made))
         for op, _ in made:
             write(out / "op_api" / "include" / f"aclnn_{op.name}.h", op.header())
-        library = out / "op_api" / "lib" / "libcust_opapi.so"
+        library = out / LIBRARY
         linked = ["-shared", f"-L{self.root / 'lib64'}", "-lopapi", "-lnnopbase", "-ldl", "-Wl,-Bsymbolic"]
         host = f"-I{self.root / 'ascendc' / 'host'}"
         self.bisheng("-fvisibility=hidden", "-fno-gnu-unique", host, source, *objects, *linked, "-o", library)
