@@ -229,3 +229,18 @@ def test_a_tiling_that_is_registered_for_no_operator_is_said_first(tmp_path):
         "opp_build: Some: op_host has no REGISTER_TILING_DATA_CLASS(Some, <class>), but one for Sone: it says what the "
         "kernel's GET_TILING_DATA reads"
     )
+
+
+def test_a_kernel_of_another_name_and_with_its_parameters_in_another_order(tmp_path):
+    """It is the file's only one, and taken for the operator's; what the compiler misses then comes behind that."""
+    for name, text in HOST_AND_KERNEL.items():
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        text = text.replace("(Sone", "(Some").replace("void some(GM_ADDR x, GM_ADDR y", "void sum(GM_ADDR y, GM_ADDR X")
+        (tmp_path / name).write_text(text)
+    done = opp_build(tmp_path, "-o", tmp_path / "out", "--soc", "ascend910b")
+    assert done.returncode == 1 and done.stderr.splitlines()[:2] == [
+        "opp_build: warning: Some: the kernel sum has its parameters in another order: y, X, workspace, tiling; it is "
+        "given x, y, workspace, tiling",
+        "opp_build: Some: op_kernel/some.cpp has no kernel some, but sum",
+    ]
+    assert "GET_TILING_DATA: the type of the tiling is missing" in done.stderr

@@ -101,6 +101,10 @@ def camel(name: str) -> str:
     return first[:1].lower() + first[1:] + "".join(part[:1].upper() + part[1:] for part in rest)
 
 
+def plain(name: str) -> str:
+    return name.lower().replace("_", "")
+
+
 def nth(values: list, i: int):
     return values[min(i, len(values) - 1)]
 
@@ -225,6 +229,16 @@ class Operator:
                 raise BuildError(f"{self.type}: {p['name']} has a Version and is not OPTIONAL")
         if gaps := [n for n, version in enumerate(said, 1) if n != version]:
             raise BuildError(f"{self.type}: nothing has the Version {gaps[0]}, and others are of a later one")
+
+    def other_order(self, given: list[str]) -> str:
+        """Where a kernel's parameters have names of the definition's in another order: both orders, else nothing."""
+        names = [p["name"] for p in self.inputs + self.outputs] + ["workspace", "tiling"]
+        own = [name for name in names if plain(name) in map(plain, given)]
+        theirs = [name for name in given if plain(name) in map(plain, own)]
+        same = [plain(name) for name in theirs] == [plain(name) for name in own]
+        if self.both or same or len(theirs) != len(own):
+            return ""
+        return f"{', '.join(theirs)}; it is given {', '.join(own)}"
 
     def leader(self, p: dict) -> dict:
         """Whose types it has: its own, or by Follow those of another, which may follow a third."""

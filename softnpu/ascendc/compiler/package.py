@@ -82,6 +82,8 @@ class Build:
             raise BuildError(
                 f"{library} is not of opp_build, and would be replaced: choose another folder, or remove it"
             )
+        self.other_names: dict[str, str] = {}  # by operator: of a kernel that is taken for its, what it is called
+        self.warned: set[str] = set()
         self.stage = place / "package"  # the old package stays whole until the new one is
         names = place / "names"
         for name in HEADERS:
@@ -183,13 +185,24 @@ class Build:
         names = [op.kernel] if op.kernel else [op.name, op.file]  # several operators may have one file
         for name in [*names, *(k.name for k in known if len(known) == 1)]:
             for kernel in (k for k in known if k.name == name):
+                if name not in names:
+                    self.other_names[op.type] = f"op_kernel/{source.name} has no kernel {names[0]}, but {name}"
                 if len(kernel.names) != wanted:
                     raise BuildError(
                         f"{op.type}: the kernel {kernel.name} has {len(kernel.names)} parameters, and inputs, outputs, "
                         f"workspace and tiling are {wanted}"
                     )
+                if said := op.other_order(kernel.names):
+                    self.warn(f"{op.type}: the kernel {kernel.name} has its parameters in another order: {said}")
                 return kernel.name
-        raise BuildError(f'{op.type}: {source} has no kernel extern "C" {" or ".join(dict.fromkeys(names))}')
+        others = f", but {', '.join(k.name for k in known)}" if known else ""
+        raise BuildError(f'{op.type}: {source} has no kernel extern "C" {" or ".join(dict.fromkeys(names))}{others}')
+
+    def warn(self, text: str) -> None:
+        """Once: an operator's kernel is compiled for each set of types."""
+        if text not in self.warned:
+            self.warned.add(text)
+            print(f"opp_build: warning: {text}", file=sys.stderr)
 
     def variant(self, op: Operator, number: int) -> str:
         """Compiled; where it lies in the package."""
@@ -227,7 +240,9 @@ class Build:
             return BuildError(f"{self.tiling_of(op, str(error))}{error}")
 
     def tiling_of(self, op: Operator, said: str) -> str:
-        """Of an operator whose kernel asks for a tiling that no header gives it."""
+        """Of an operator whose kernel has another name, or asks for a tiling that no header gives it."""
+        if op.type in self.other_names:
+            return f"{op.type}: {self.other_names[op.type]}\n"
         if "GET_TILING_DATA" not in said or op.type in self.tilings:
             return ""
         known = f", but one for {', '.join(self.tilings)}" if self.tilings else ""
