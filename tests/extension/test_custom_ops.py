@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import subprocess
+import warnings
 from pathlib import Path
 
 import pytest
@@ -202,7 +203,8 @@ def test_a_packages_function_of_a_built_ins_name_counts(tmp_path, monkeypatch):
         (("dtype: x", "dytpe: x"), "ops.yaml:2: f: out: a result is described by `size:` and `dtype:`, not by {'"),
         (("-> Tensor", "-> int"), "results must be tensors"),
         (("custom:", "official:"), "section `official` is not for users' operators"),
-        (("gen_opapi", "gen_opapy"), "unknown keys gen_opapy"),
+        (("gen_opapi", "gen_opapy"), r"ops.yaml:2: unknown keys gen_opapy: is gen_opapi meant\?$"),
+        (("    gen_opapi", "    kernel: x\n    gen_opapi"), "unknown keys kernel: a row has acl_op, exposed, func, "),
         (("exec: aclnnAbs", "structured_inherit: abs.out"), "`gen_opapi:` with `out:` and `exec: aclnnX` is needed"),
         (("    gen_opapi", "    op_api: soon\n    gen_opapi"), "op_api: 'soon' is no version"),
         (("{size: x, dtype: x}", "x"), "gen_opapi: out: what is not `exec:` .* and `dtype:`, not by 'x'"),
@@ -217,6 +219,18 @@ def test_a_packages_function_of_a_built_ins_name_counts(tmp_path, monkeypatch):
 def test_mistakes_name_the_line_and_what_is_wrong(tmp_path, change, error):
     with pytest.raises(ValueError, match=error):
         generated(tmp_path, ONE.replace(*change))
+
+
+def test_a_function_that_nobody_declares_has_names_like_it(tmp_path):
+    """A package that has it may come later."""
+    said = r"^ops.yaml:2: f: neither CANN nor a package .* has aclnnFastGelo: is aclnnFastGelu meant(, aclnn\w+)*\?$"
+    with pytest.warns(UserWarning, match=said):
+        text = generated(tmp_path, ONE.replace("aclnnAbs", "aclnnFastGelo"))
+    assert "EXEC_NPU_CMD_EXT(aclnnFastGelo, x_v, out_v)" in text
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        generated(tmp_path, ONE)
+        generated(tmp_path, ONE.replace("aclnnAbs", "aclnnNobodyHasThis"))
 
 
 def test_an_input_that_is_declared_as_what_is_written(tmp_path):

@@ -10,8 +10,10 @@ results, a gradient, a refusal of CPU tensors.
 from __future__ import annotations
 
 import argparse
+import difflib
 import re
 import sys
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -89,7 +91,7 @@ class Custom:
     def row(self, entry: Entry) -> Row:
         data, wrong = entry.data, entry.wrong
         if unknown := [key for key in data if key not in KEYS]:
-            raise wrong(f"unknown keys {', '.join(map(str, unknown))}")
+            raise wrong(f"unknown keys {', '.join(map(str, unknown))}: {keys_like(str(unknown[0]))}")
         schema = entry.schema("func")
         try:  # PyTorch reads it where the operator is registered, which ends the process of what it does not take
             read = torch._C.parse_schema(f"{self.library}::{schema.text}")
@@ -243,6 +245,9 @@ class Custom:
             if re.fullmatch(r"[A-Za-z_]\w*", name) and name not in [*known, "true", "false", "nullptr"]:
                 raise wrong(f"exec: {name} is neither an argument nor a result: {', '.join(known)}")
         parameters, owner = functions.parameters(function)
+        if parameters is None and owner == "CANN" and (near := functions.nearest(function)):
+            said = f"neither CANN nor a package that ASCEND_CUSTOM_OPP_PATH names has {function}: is {near[0]} meant"
+            warnings.warn(f"{wrong(said)}{', '.join(['', *near[1:]])}?", stacklevel=2)
         if parameters:
             listed = ", ".join(p.text for p in parameters)
             if len(parameters) != len(values):
@@ -264,6 +269,12 @@ class Custom:
         except ValueError as error:
             raise wrong(f"exec: {error}") from None
         return f"EXEC_NPU_CMD_EXT({function}, {text})"
+
+
+def keys_like(key: str) -> str:
+    """What a row may have in the place of a key that it may not."""
+    near = difflib.get_close_matches(key, sorted(KEYS), 1)
+    return f"is {near[0]} meant?" if near else f"a row has {', '.join(sorted(KEYS))}"
 
 
 def nothing(found: list[Entry]) -> str:

@@ -5,6 +5,7 @@ A package's function of a built-in's name is what is called, so its parameters c
 
 from __future__ import annotations
 
+import difflib
 import functools
 import re
 import subprocess
@@ -41,6 +42,15 @@ class Functions:
                     return found, f"the package {package.parent}"
             return None, f"the package {package.parent}"
         return declared(function, self.declarations), "CANN"
+
+    def nearest(self, function: str) -> list[str]:
+        """Of CANN and of packages: functions that are called nearly so."""
+        names = set(re.findall(r"\b(acl\w+)GetWorkspaceSize\s*\(", self.declarations))
+        for library in self.libraries:
+            names |= {n.removesuffix("GetWorkspaceSize") for n in defined(library) if n.endswith("GetWorkspaceSize")}
+        bare = {name.removeprefix("aclnn").lower(): name for name in sorted(names)}
+        close = difflib.get_close_matches(function.removeprefix("aclnn").lower(), bare, 3, 0.75)
+        return [bare[name] for name in close]
 
 
 @functools.cache
