@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import re
 import subprocess
 import warnings
 from pathlib import Path
@@ -11,7 +13,7 @@ import torch
 
 from tests import forked
 from tests.extension.build import SOURCES, TOOLS, operators
-from torch_npu.utils import custom_ops
+from torch_npu.utils import cpp_extension, custom_ops
 
 ONE = "custom:\n  - func: f(Tensor x) -> Tensor\n    gen_opapi:\n      out: {size: x, dtype: x}\n      exec: aclnnAbs\n"
 
@@ -325,6 +327,21 @@ def test_gradients_and_results_are_those_of_the_row(tmp_path):
     assert "put(edges, next, grad_a_v * b_v);" in text and "put(edges, next, grad * a_v);" in text
 
 
+def test_the_compilers_errors_name_the_line_of_the_formula(tmp_path):
+    text = generated(tmp_path, TWO, FORMULAS.replace("result1", "nothing_such").replace("    y:", "\n    y :"))
+    lines = text.split("\n")
+    for line, formula in ((6, "grad_a_v * nothing_such"), (8, "grad * a_v")):
+        at = lines.index(f'#line {line} "derivatives.yaml"')
+        assert lines[at + 1 : at + 3] == [f"    put(edges, next, {formula});", f'#line {at + 4} "ops.cpp"']
+    (tmp_path / "ops.cpp").write_text(text)
+    includes = [flag for path in cpp_extension.include_paths() for flag in ("-isystem", path)]
+    command = ["g++", "-std=c++20", "-fsyntax-only", *includes, "ops.cpp"]
+    env = {**os.environ, "LC_ALL": "C"}
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, env=env)
+    (error,) = [line for line in done.stderr.splitlines() if " error: " in line]
+    assert re.match(r"derivatives.yaml:6:\d+: error: 'nothing_such' was not declared", error), error
+
+
 @pytest.mark.parametrize(
     ("change", "error"),
     [
@@ -360,6 +377,14 @@ def test_mistakes_in_derivatives_name_the_line_and_what_is_wrong(tmp_path, chang
     assert change[0] in FORMULAS
     with pytest.raises(ValueError, match="derivatives.yaml:" + error):
         generated(tmp_path, TWO, FORMULAS.replace(*change))
+
+
+def test_a_files_name_in_the_compilers_errors_is_any(tmp_path):
+    for name, text in (('a "b"\\.yaml', TWO), ("d\\.yaml", FORMULAS)):
+        (tmp_path / name).write_text(text)
+    text = custom_ops.generate(tmp_path / 'a "b"\\.yaml', tmp_path / "d\\.yaml")
+    said = [line.partition(" ")[2] for line in text.split("\n") if line.startswith("#line")]
+    assert said[0] == r'6 "d\\.yaml"' and said[1].endswith(r' "a \"b\"\\.cpp"')
 
 
 def test_formulas_without_a_gradient_and_formulas_given_twice(tmp_path):
