@@ -49,6 +49,7 @@ NAMES = """
   AscendC::Reg::MaskReg mask;
   using AscendC::SliceInfo;
   Cast(t, t, RoundMode::CAST_FLOOOR, 8);
+  Ad(t, t, t, 8);
   DTYPE_X zero = 0;
   Whatever(t);
   AscendC::lowercase(t);
@@ -71,6 +72,7 @@ SAID = [
     "InitBuffr: AscendC has InitBuffer here: misspelt, or a name that is not declared (anycend docs ascendc)",
     "Dupplicate: AscendC has Duplicate here: misspelt, or a name that is not declared (anycend docs ascendc)",
     "Dupllicate: AscendC has Duplicate here: misspelt, or a name that is not declared (anycend docs ascendc)",
+    "Ad: AscendC has Add, And here: misspelt, or a name that is not declared (anycend docs ascendc)",
     "CAST_FLOOOR: AscendC has CAST_FLOOR here: misspelt, or a name that is not declared (anycend docs ascendc)",
     "DTYPE_X: the type of an operator's input or output, which its package's build knows: -DDTYPE_X=float, or "
     "opp_build (anycend docs operator_packages)",

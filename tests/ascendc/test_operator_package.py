@@ -127,7 +127,7 @@ OP(Values, Input("x").ValueDepend(REQUIRED));
 OP(Talks, MC2().HcclGroup("group"));
 OP(Elsewhere, AICore().configs.clear(); AICore().AddConfig("ascend310p"));
 OP(NoKernel, Comment(""));
-OP(Short, Comment(""));
+OP(Brief, Comment(""));
 OP(Typed, Input("x").DataType({ge::DT_COMPLEX64}));
 OP(Tiled, Input("x").Format({ge::FORMAT_FRACTAL_NZ}));
 OP(TiledLater, Input("x").FormatList({ge::FORMAT_ND}).UnknownShapeFormat({ge::FORMAT_NHWC}));
@@ -163,7 +163,7 @@ Computed: the kernel finds the shape of y (OutputShapeDependOnCompute): give y t
 Talks: it communicates with other chips, which no kernel does here
 Elsewhere: it is for ascend310p, not for ascend910b
 NoKernel: there is no op_kernel/no_kernel.cpp
-Short: the kernel short has 3 parameters, and inputs, outputs, workspace and tiling are 4
+Brief: the kernel brief has 3 parameters, and inputs, outputs, workspace and tiling are 4
 Typed: x has a type that kernels do not have here (16)
 Tiled: x may not be ND (Format), and kernels are given no other format: add a set with FORMAT_ND
 TiledLater: x may not be ND (Format), and kernels are given no other format: add a set with FORMAT_ND
@@ -180,7 +180,7 @@ Skips: nothing has the Version 1, and others are of a later one
 Lost: z follows nobody, which has no types
 Binary: x has 2 types in DataTypeForBinQuery and 1 of its own: give one for each
 Virtual: x is neither REQUIRED nor OPTIONAL (ParamType)
-Faced: op_kernel/two.cpp has no kernel extern "C" face
+Faced: op_kernel/two.cpp has no kernel extern "C" face, but one, another
 24 of 24 operators cannot be built; --keep-going leaves them out"""
 
 
@@ -189,7 +189,7 @@ def test_what_cannot_be_built_is_named(tmp_path):
         (tmp_path / folder).mkdir()
     (tmp_path / "op_host" / "all.cpp").write_text(MISTAKES)
     kernel = 'extern "C" __global__ __aicore__ void {}(GM_ADDR x, GM_ADDR y, GM_ADDR w{}) {{}}\n'
-    (tmp_path / "op_kernel" / "short.cpp").write_text(kernel.format("short", ""))
+    (tmp_path / "op_kernel" / "brief.cpp").write_text(kernel.format("brief", ""))
     (tmp_path / "op_kernel" / "branches.cpp").write_text(kernel.format("branches", ", GM_ADDR t"))
     two = kernel.format("one", ", GM_ADDR t") + kernel.format("another", ", GM_ADDR t")
     (tmp_path / "op_kernel" / "two.cpp").write_text(two)

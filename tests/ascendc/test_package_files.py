@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -67,6 +68,19 @@ def test_what_an_earlier_build_left_vanishes_and_files_of_others_stay(package, t
     assert not (tmp_path / "out" / kernel / "gone").exists()
 
 
+def test_a_library_of_another_build_is_not_replaced(package, tmp_path):
+    """Of opp_build's own the kernels' entry is named in it. Any other stays."""
+    library = tmp_path / "out" / "op_api" / "lib" / "libcust_opapi.so"
+    library.parent.mkdir(parents=True)
+    library.write_bytes(b"\x7fELF another's")
+    (tmp_path / "out" / "version.info").write_text(package.VERSION)
+    said = f"{library} is not of opp_build, and would be replaced: choose another folder, or remove it"
+    with pytest.raises(package.BuildError, match=f"^{re.escape(said)}$"):
+        build_of(package, tmp_path, "ascend910b")
+    library.write_bytes(b"\x7fELF\0ascendc_opp_enter\0")
+    build_of(package, tmp_path, "ascend910b")
+
+
 HOST = """
 #include "register/op_def_registry.h"
 namespace ops {
@@ -117,12 +131,13 @@ def called(package: Path, *names: str) -> list[str]:
 
 
 @pytest.mark.full
-def test_kernels_of_one_files_name_and_a_build_after_one_was_removed(tmp_path):
+def test_kernels_of_one_files_name_and_a_build_after_one_was_removed(package, tmp_path):
     project, out = tmp_path / "project", tmp_path / "out"
     operator(project, "Two", 2.5)
     operator(project, "One", 1.5)
     done = opp_build(project, "-o", out)
     assert done.returncode == 0, done.stderr
+    assert (out / package.LIBRARY).read_bytes().count(package.MARK) > 0
     assert called(out, "One", "Two") == ["One 1.5", "Two 2.5"]
     (project / "two").rename(tmp_path / "away")
     assert opp_build(project, "-o", out).returncode == 0
@@ -214,3 +229,18 @@ def test_a_tiling_that_is_registered_for_no_operator_is_said_first(tmp_path):
         "opp_build: Some: op_host has no REGISTER_TILING_DATA_CLASS(Some, <class>), but one for Sone: it says what the "
         "kernel's GET_TILING_DATA reads"
     )
+
+
+def test_a_kernel_of_another_name_and_with_its_parameters_in_another_order(tmp_path):
+    """It is the file's only one, and taken for the operator's; what the compiler misses then comes behind that."""
+    for name, text in HOST_AND_KERNEL.items():
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        text = text.replace("(Sone", "(Some").replace("void some(GM_ADDR x, GM_ADDR y", "void sum(GM_ADDR y, GM_ADDR X")
+        (tmp_path / name).write_text(text)
+    done = opp_build(tmp_path, "-o", tmp_path / "out", "--soc", "ascend910b")
+    assert done.returncode == 1 and done.stderr.splitlines()[:2] == [
+        "opp_build: warning: Some: the kernel sum has its parameters in another order: y, X, workspace, tiling; it is "
+        "given x, y, workspace, tiling",
+        "opp_build: Some: op_kernel/some.cpp has no kernel some, but sum",
+    ]
+    assert "GET_TILING_DATA: the type of the tiling is missing" in done.stderr

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import ctypes
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
 
+import pytest
 import torch
 
 import torch_npu
 from tests.extension.build import TOOLS
-from torch_npu.utils.cpp_extension import NpuExtension, include_paths, library_paths
+from torch_npu.utils.cpp_extension import NpuExtension, include_paths, library_paths, load
 
 PACKAGE = Path(torch_npu.__path__[0])
 
@@ -38,6 +40,27 @@ def test_its_folders_are_there():
     assert all(Path(path).is_dir() for path in [*include_paths(), *library_paths()])
     names = {"libtorch_npu.so", "libascendcl.so", "libnnopbase.so", "libc10.so"}
     assert names <= {file.name for path in library_paths() for file in Path(path).iterdir()}
+
+
+@pytest.mark.parametrize("compiler", ["", "g++", "/usr/bin/ccache x86_64-linux-gnu-g++-12", "clang++"])
+def test_an_ascendc_source_needs_bisheng(tmp_path, monkeypatch, compiler):
+    """g++ takes it for a library: nothing is compiled, and the linker's error names an object that is not there."""
+    monkeypatch.setenv("CXX", compiler)
+    said = rf"load: \S+/k.asc is AscendC, .* and CXX is {re.escape(compiler) or 'not set'}: set CXX=/\S+/bin/bisheng$"
+    for sources in (str(tmp_path / "k.asc"), ["host.cpp", tmp_path / "k.asc"]):
+        with pytest.raises(ValueError, match=said):
+            load("k", sources)
+
+
+def test_bisheng_is_given_the_ascendc_source(tmp_path, monkeypatch):
+    """And any compiler of a name that is none of g++'s."""
+    monkeypatch.setenv("PATH", TOOLS)
+    (tmp_path / "k.asc").write_text("")
+    (tmp_path / "own").write_text('#!/bin/sh\ncase "$*" in *.asc*) echo "own compiler: $*"; exit 1;; esac\ng++ "$@"\n')
+    (tmp_path / "own").chmod(0o755)
+    monkeypatch.setenv("CXX", str(tmp_path / "own"))
+    with pytest.raises(RuntimeError, match="own compiler: .*k.asc"):
+        load("k", [str(tmp_path / "k.asc")], build_directory=str(tmp_path))
 
 
 # Without PyTorch's headers, which are most of a compilation; with them the page's own source is built in the full run.

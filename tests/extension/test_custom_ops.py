@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import re
 import subprocess
+import warnings
 from pathlib import Path
 
 import pytest
@@ -10,7 +13,7 @@ import torch
 
 from tests import forked
 from tests.extension.build import SOURCES, TOOLS, operators
-from torch_npu.utils import custom_ops
+from torch_npu.utils import cpp_extension, custom_ops
 
 ONE = "custom:\n  - func: f(Tensor x) -> Tensor\n    gen_opapi:\n      out: {size: x, dtype: x}\n      exec: aclnnAbs\n"
 
@@ -167,7 +170,8 @@ def test_a_packages_function_of_a_built_ins_name_counts(tmp_path, monkeypatch):
     )
     assert "EXEC_NPU_CMD_EXT(aclnnAbs, x_v, static_cast<double>(most_v), out_v)" in generated(tmp_path, three)
     said = (
-        r"aclnnAbs of the package \S+/package takes 3 values, aclTensor \*, double, aclTensor \*; the row gives x, out$"
+        r"aclnnAbs of the package \S+/package takes 3 values, const aclTensor \*x, double most, const aclTensor \*out; "
+        "the row gives x, out$"
     )
     with pytest.raises(ValueError, match=said):
         generated(tmp_path, ONE)
@@ -178,7 +182,12 @@ def test_a_packages_function_of_a_built_ins_name_counts(tmp_path, monkeypatch):
     [
         (("size: x", "size: z"), r"ops.yaml:2: f: out: size: 'z' is neither an argument, a list such as \[x"),
         (("dtype: x", "dtype: float"), r"ops.yaml:2: f: out: dtype: 'float' is neither an argument nor a type"),
-        (("aclnnAbs", "aclnnAbs, x"), r"aclnnAbs of CANN takes 2 values, aclTensor\*, aclTensor\*; the row gives x;"),
+        (("aclnnAbs", "aclnnAbs, x"),
+         r"aclnnAbs of CANN takes 2 values, const aclTensor\* self, aclTensor\* out; the row gives x;"),
+        (("aclnnAbs", "aclnnFastGelu, out, x"),
+         r"ops.yaml:2: f: exec: x is not written \(Tensor\(a!\)\), and parameter 2 "
+         r"of aclnnFastGelu\(const aclTensor\* self, aclTensor\* out\) is: is the order right\?$"),
+        (("aclnnAbs", "aclnnInplaceMuls, x, at::Scalar(2)"), "x is not written .* parameter 1 of aclnnInplaceMuls"),
         (("aclnnAbs", "aclnnAbs, y, out"), "ops.yaml:2: f: exec: y is neither an argument nor a result: x, out$"),
         (("aclnnAbs", "abs"), "'abs' is no function such as aclnnAdd"),
         (("Tensor x)", "Tensor x"), "ops.yaml:2: cannot read the schema"),
@@ -196,7 +205,8 @@ def test_a_packages_function_of_a_built_ins_name_counts(tmp_path, monkeypatch):
         (("dtype: x", "dytpe: x"), "ops.yaml:2: f: out: a result is described by `size:` and `dtype:`, not by {'"),
         (("-> Tensor", "-> int"), "results must be tensors"),
         (("custom:", "official:"), "section `official` is not for users' operators"),
-        (("gen_opapi", "gen_opapy"), "unknown keys gen_opapy"),
+        (("gen_opapi", "gen_opapy"), r"ops.yaml:2: unknown keys gen_opapy: is gen_opapi meant\?$"),
+        (("    gen_opapi", "    kernel: x\n    gen_opapi"), "unknown keys kernel: a row has acl_op, exposed, func, "),
         (("exec: aclnnAbs", "structured_inherit: abs.out"), "`gen_opapi:` with `out:` and `exec: aclnnX` is needed"),
         (("    gen_opapi", "    op_api: soon\n    gen_opapi"), "op_api: 'soon' is no version"),
         (("{size: x, dtype: x}", "x"), "gen_opapi: out: what is not `exec:` .* and `dtype:`, not by 'x'"),
@@ -211,6 +221,27 @@ def test_a_packages_function_of_a_built_ins_name_counts(tmp_path, monkeypatch):
 def test_mistakes_name_the_line_and_what_is_wrong(tmp_path, change, error):
     with pytest.raises(ValueError, match=error):
         generated(tmp_path, ONE.replace(*change))
+
+
+def test_a_function_that_nobody_declares_has_names_like_it(tmp_path):
+    """A package that has it may come later."""
+    said = r"^ops.yaml:2: f: neither CANN nor a package .* has aclnnFastGelo: is aclnnFastGelu meant(, aclnn\w+)*\?$"
+    with pytest.warns(UserWarning, match=said):
+        text = generated(tmp_path, ONE.replace("aclnnAbs", "aclnnFastGelo"))
+    assert "EXEC_NPU_CMD_EXT(aclnnFastGelo, x_v, out_v)" in text
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        generated(tmp_path, ONE)
+        generated(tmp_path, ONE.replace("aclnnAbs", "aclnnNobodyHasThis"))
+
+
+def test_an_input_that_is_declared_as_what_is_written(tmp_path):
+    """CANN declares aclnnGroupedMatmulFinalizeRouting's w without const, and only reads it."""
+    functions = custom_ops._generator()[0].custom_functions
+    header = Path(custom_ops.torch_npu.__path__[0]) / "include" / "aclnn" / "api.h"
+    found, _ = functions.Functions(header, []).parameters("aclnnGroupedMatmulFinalizeRouting")
+    written = [p.text for p in found if p.type.startswith("aclTensor") and not p.text.startswith("const ")]
+    assert "aclTensor* w" in written and [p.text for p in found if p.is_written] == written[1:]
 
 
 def test_rows_that_are_all_for_other_versions_are_counted(tmp_path):
@@ -296,6 +327,21 @@ def test_gradients_and_results_are_those_of_the_row(tmp_path):
     assert "put(edges, next, grad_a_v * b_v);" in text and "put(edges, next, grad * a_v);" in text
 
 
+def test_the_compilers_errors_name_the_line_of_the_formula(tmp_path):
+    text = generated(tmp_path, TWO, FORMULAS.replace("result1", "nothing_such").replace("    y:", "\n    y :"))
+    lines = text.split("\n")
+    for line, formula in ((6, "grad_a_v * nothing_such"), (8, "grad * a_v")):
+        at = lines.index(f'#line {line} "derivatives.yaml"')
+        assert lines[at + 1 : at + 3] == [f"    put(edges, next, {formula});", f'#line {at + 4} "ops.cpp"']
+    (tmp_path / "ops.cpp").write_text(text)
+    includes = [flag for path in cpp_extension.include_paths() for flag in ("-isystem", path)]
+    command = ["g++", "-std=c++20", "-fsyntax-only", *includes, "ops.cpp"]
+    env = {**os.environ, "LC_ALL": "C"}
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, env=env)
+    (error,) = [line for line in done.stderr.splitlines() if " error: " in line]
+    assert re.match(r"derivatives.yaml:6:\d+: error: 'nothing_such' was not declared", error), error
+
+
 @pytest.mark.parametrize(
     ("change", "error"),
     [
@@ -331,6 +377,14 @@ def test_mistakes_in_derivatives_name_the_line_and_what_is_wrong(tmp_path, chang
     assert change[0] in FORMULAS
     with pytest.raises(ValueError, match="derivatives.yaml:" + error):
         generated(tmp_path, TWO, FORMULAS.replace(*change))
+
+
+def test_a_files_name_in_the_compilers_errors_is_any(tmp_path):
+    for name, text in (('a "b"\\.yaml', TWO), ("d\\.yaml", FORMULAS)):
+        (tmp_path / name).write_text(text)
+    text = custom_ops.generate(tmp_path / 'a "b"\\.yaml', tmp_path / "d\\.yaml")
+    said = [line.partition(" ")[2] for line in text.split("\n") if line.startswith("#line")]
+    assert said[0] == r'6 "d\\.yaml"' and said[1].endswith(r' "a \"b\"\\.cpp"')
 
 
 def test_formulas_without_a_gradient_and_formulas_given_twice(tmp_path):

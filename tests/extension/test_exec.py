@@ -9,6 +9,9 @@ import sys
 import pytest
 import torch
 
+from tests.extension.build import SOURCES
+from torch_npu.utils import cpp_extension
+
 
 @pytest.fixture(autouse=True)
 def ops(contract):
@@ -69,6 +72,20 @@ def test_texts_and_lists_as_cpp_has_them(ops, way):
 def test_a_function_that_nobody_has_is_named(ops):
     with pytest.raises(NotImplementedError, match=r"aclnnNobodyHasThis was not found in libopapi\.so in /.*OPP_PATH"):
         ops.missing(torch.ones(1, device="npu"))
+
+
+def test_values_that_are_not_as_declared_do_not_compile():
+    includes = [flag for path in cpp_extension.include_paths() for flag in ("-isystem", path)]
+    command = ["g++", "-std=c++20", "-fsyntax-only", *includes, SOURCES / "declared.cpp"]
+    done = subprocess.run(command, capture_output=True, text=True, env={**os.environ, "LC_ALL": "C"})
+    kind = "is of another kind than its declaration has in that place; a number in the place of an aclScalar* is"
+    assert [line.partition(" error: ")[2] for line in done.stderr.splitlines() if " error: " in line] == [
+        "static assertion failed: aclnnAdd is declared with another number of values (a, b, out)",
+        *(
+            f"static assertion failed: of the values of aclnnAdd ({values}) one {kind} at::Scalar(0.5)"
+            for values in ("a, b, out, alpha", "a, b, 0.5, out")
+        ),
+    ]
 
 
 def test_tensors_that_cannot_be_passed_are_refused(ops):

@@ -46,3 +46,8 @@ def definition(function: str, text: str) -> tuple[str, str] | None:
 def body_of(function: str, text: str) -> str:
     """The body of a function's definition in `text`; "" where there is none."""
     return (definition(function, text) or ("", ""))[1]
+
+
+def line_directive(number: int, file: str) -> str:
+    """What the compiler is to call the next line."""
+    return f'#line {number} "{file.replace(chr(92), chr(92) * 2).replace(chr(34), chr(92) + chr(34))}"'

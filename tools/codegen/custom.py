@@ -10,8 +10,10 @@ results, a gradient, a refusal of CPU tensors.
 from __future__ import annotations
 
 import argparse
+import difflib
 import re
 import sys
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -22,8 +24,9 @@ sys.path.insert(0, str(HERE))
 import custom_functions  # noqa: E402
 import custom_gradients  # noqa: E402
 import custom_names  # noqa: E402
-from cpp_text import split  # noqa: E402
+from cpp_text import line_directive, split  # noqa: E402
 from custom_file import VERSION, Entry, entries  # noqa: E402
+from npu_grad import BACK  # noqa: E402
 from npu_row import Row, Wrapper  # noqa: E402
 from npu_schema import Argument, Schema  # noqa: E402
 
@@ -89,7 +92,7 @@ class Custom:
     def row(self, entry: Entry) -> Row:
         data, wrong = entry.data, entry.wrong
         if unknown := [key for key in data if key not in KEYS]:
-            raise wrong(f"unknown keys {', '.join(map(str, unknown))}")
+            raise wrong(f"unknown keys {', '.join(map(str, unknown))}: {keys_like(str(unknown[0]))}")
         schema = entry.schema("func")
         try:  # PyTorch reads it where the operator is registered, which ends the process of what it does not take
             read = torch._C.parse_schema(f"{self.library}::{schema.text}")
@@ -137,7 +140,8 @@ class Custom:
             row.data["check"] = "; ".join(f"fit({', '.join([cpp[k], results[k], *tensors[k]])})" for k in fitted)
         row.data["exec"] = rules["exec"]
         if schema.full in self.derivatives:
-            row.data["grad"] = custom_gradients.Formulas(row, self.derivatives[schema.full]).text(self.operators)
+            formulas = custom_gradients.Formulas(row, self.derivatives[schema.full])
+            row.data["grad"], row.data["grad_places"] = formulas.text(self.operators), formulas.places()
         return row
 
     @staticmethod
@@ -178,8 +182,8 @@ class Custom:
             f"size: {size!r} is neither an argument, a list such as [x.size(0), 4], nor one of {', '.join(HELPERS)}"
         )
 
-    def text(self, functions: custom_functions.Functions) -> str:
-        """The C++ file. Numbers get the types that `functions` say."""
+    def text(self, functions: custom_functions.Functions, output: str) -> str:
+        """The C++ file, which is to be called `output`. Numbers get the types that `functions` say."""
         schemas = {r.schema.full: r.schema for r in self.rows}
         wrappers = [self.wrapper(row, self.call(row, functions), schemas) for row in self.rows]
         libraries: dict[str, list[str]] = {}
@@ -187,7 +191,7 @@ class Custom:
             for key, line in w.registrations().items():
                 libraries.setdefault(key, []).append(line)
         space = f"custom_{self.library}"
-        return "\n".join(
+        text = "\n".join(
             [
                 f"// Generated from {self.table} by torch_npu.utils.custom_ops: torch.ops.{self.library}.",
                 *OWN,
@@ -211,6 +215,8 @@ class Custom:
                 "",
             ]
         )
+        lines = enumerate(text.split("\n"), 1)
+        return "\n".join(line_directive(number + 1, output) if line == BACK else line for number, line in lines)
 
     def wrapper(self, row: Row, call: str, schemas: dict[str, Schema]) -> Wrapper:
         """With the names of C++."""
@@ -242,20 +248,37 @@ class Custom:
             known = [*arguments, *row.outputs]
             if re.fullmatch(r"[A-Za-z_]\w*", name) and name not in [*known, "true", "false", "nullptr"]:
                 raise wrong(f"exec: {name} is neither an argument nor a result: {', '.join(known)}")
-        types, owner = functions.parameters(function)
-        if types:
-            if len(types) != len(values):
+        parameters, owner = functions.parameters(function)
+        if parameters is None and owner == "CANN" and (near := functions.nearest(function)):
+            said = f"neither CANN nor a package that ASCEND_CUSTOM_OPP_PATH names has {function}: is {near[0]} meant"
+            warnings.warn(f"{wrong(said)}{', '.join(['', *near[1:]])}?", stacklevel=2)
+        if parameters:
+            listed = ", ".join(p.text for p in parameters)
+            if len(parameters) != len(values):
                 cure = "; a package's own counts where ASCEND_CUSTOM_OPP_PATH names it" if owner == "CANN" else ""
                 raise wrong(
-                    f"{function} of {owner} takes {len(types)} values, {', '.join(types)}; the row gives "
+                    f"{function} of {owner} takes {len(parameters)} values, {listed}; the row gives "
                     f"{', '.join(values)}{cure}"
                 )
-            values = [f"static_cast<{t}>({v})" if t in NUMBERS else v for t, v in zip(types, values, strict=True)]
+            for place, (p, name) in enumerate(zip(parameters, values, strict=True), 1):
+                if p.is_written and name in arguments and not arguments[name].alias:
+                    raise wrong(
+                        f"exec: {name} is not written (Tensor(a!)), and parameter {place} of {function}({listed}) is: "
+                        "is the order right?"
+                    )
+            pairs = zip(parameters, values, strict=True)
+            values = [f"static_cast<{p.type}>({v})" if p.type in NUMBERS else v for p, v in pairs]
         try:
             text = custom_names.Names([*arguments, *row.outputs], self.operators).cpp(", ".join(values))
         except ValueError as error:
             raise wrong(f"exec: {error}") from None
         return f"EXEC_NPU_CMD_EXT({function}, {text})"
+
+
+def keys_like(key: str) -> str:
+    """What a row may have in the place of a key that it may not."""
+    near = difflib.get_close_matches(key, sorted(KEYS), 1)
+    return f"is {near[0]} meant?" if near else f"a row has {', '.join(sorted(KEYS))}"
 
 
 def nothing(found: list[Entry]) -> str:
@@ -275,15 +298,16 @@ def text_of(path: Path) -> str:
 
 
 def generate(
-    path: Path, derivatives: Path | None, library: str, functions: custom_functions.Functions
+    path: Path, derivatives: Path | None, library: str, functions: custom_functions.Functions, output: str = ""
 ) -> tuple[str, dict[str, int]]:
-    """The C++ of a file, and its operators with their lines. ValueError names file, line and what is wrong; OSError of
-    what cannot be read."""
+    """The C++ of a file, to be called `output` or as the file is, and its operators with their lines. ValueError names
+    file, line and what is wrong; OSError of what cannot be read."""
     formulas = text_of(derivatives) if derivatives else None
     named = derivatives.name if derivatives else ""
     try:
         custom = Custom(text_of(path), path.name, formulas, library, named)
-        return custom.text(functions), {row.schema.full: row.line for row in custom.rows}
+        output = output or path.with_suffix(".cpp").name
+        return custom.text(functions, output), {row.schema.full: row.line for row in custom.rows}
     except SystemExit as error:  # of what it shares with torch_npu's own build
         raise ValueError(str(error)) from error
 
@@ -299,8 +323,8 @@ def main(functions: custom_functions.Functions) -> int:
     parser.add_argument("-o", "--output", type=Path, help="the C++ file (default: beside the file)")
     arguments = parser.parse_args()
     try:
-        text, _ = generate(arguments.file, arguments.derivatives, arguments.library, functions)
         output = arguments.output or arguments.file.with_suffix(".cpp")
+        text, _ = generate(arguments.file, arguments.derivatives, arguments.library, functions, output.name)
         output.write_text(text, encoding="utf-8")
     except (OSError, ValueError) as error:
         print(error, file=sys.stderr)

@@ -24,6 +24,16 @@ class Entry(NamedTuple):
     file: str
     line: int
     data: dict[str, Any]
+    text: str = ""  # of the file
+
+    def line_of(self, key: str) -> int | None:
+        """Of a key of the row; None where it is not written at a line's beginning."""
+        for number, line in enumerate(self.text.splitlines()[self.line - 1 :], self.line):
+            if number > self.line and re.match(r"\s*- ", line):
+                break
+            if re.match(rf"\s*(?:- )?\s*{re.escape(key)}\s*:", line):
+                return number
+        return None
 
     def wrong(self, text: str) -> ValueError:
         return ValueError(f"{self.file}:{self.line}: {text}")
@@ -67,7 +77,7 @@ def entries(text: str, file: str, sections: Iterable[str], first: str) -> list[E
         if not isinstance(rows, list):
             raise ValueError(f"{file}: expected sections of rows `- {first}: <schema>`")
         for line, row in zip(lines[section], rows, strict=True):
-            entry = Entry(file, line, row)
+            entry = Entry(file, line, row, text)
             if not isinstance(row, dict) or first not in row:
                 raise entry.wrong(f"a row is `- {first}: <schema>` with its other keys, not {row!r}")
             found.append(entry)

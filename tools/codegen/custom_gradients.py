@@ -75,12 +75,17 @@ class Formulas:
                 found[inputs] = self.formula(inputs, formula)
         if not any(re.search(r"\bgrad(?:_\w+)?\b", formula) for formula in found.values()):
             raise self.wrong("no formula uses a gradient: `grad`, or `grads[1]` of the second result")
-        return {
-            ", ".join(names[name] for name in str(inputs).replace(",", " ").split()): self.in_cpp(
-                inputs, formula, names
-            )
-            for inputs, formula in found.items()
-        }
+        return {self.cpp_names(inputs, names): self.in_cpp(inputs, formula, names) for inputs, formula in found.items()}
+
+    @staticmethod
+    def cpp_names(inputs: str, names: Names) -> str:
+        return ", ".join(names[name] for name in str(inputs).replace(",", " ").split())
+
+    def places(self) -> dict[str, tuple[int, str]]:
+        """Inputs -> line and file of their formula, for the compiler's errors."""
+        names = Names(self.arguments)
+        found = {key: self.entry.line_of(str(key)) for key in self.entry.data if key not in NO_FORMULAS}
+        return {self.cpp_names(key, names): (line, self.entry.file) for key, line in found.items() if line}
 
     def in_cpp(self, inputs: str, formula: str, names: Names) -> str:
         try:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+from cpp_text import line_directive
 from npu_schema import KEEP, KEPT, Schema
 
 if TYPE_CHECKING:
@@ -12,6 +13,8 @@ if TYPE_CHECKING:
 
 
 RULE_KEYS = ("op", "args", "check")
+# Behind a formula of a user's file, which #line names: custom.py puts the generated file and its line there.
+BACK = "#line back"
 REFUSED = "refused"  # a rule: the operand changes the result, and a wish for its gradient is refused at the call
 
 
@@ -32,6 +35,7 @@ class Gradient:
         rules = {tuple(k.replace(",", " ").split()): v for k, v in row.data["grad"].items()}
         self.refused = [name for group, v in rules.items() if v == REFUSED for name in group]
         self.groups = {group: self.expression(v, schemas) for group, v in rules.items() if v != REFUSED}
+        self.places = {tuple(k.split(", ")): v for k, v in row.data.get("grad_places", {}).items()}
         self.inputs = [name for group in self.groups for name in group]
         unknown = [n for n in [*self.inputs, *self.refused] if n not in self.arguments]
         if unknown:
@@ -104,11 +108,13 @@ class Gradient:
             lines.append(f"    const auto {n} = {value};")
         lines.append("    size_t next = 0;")
         for group, expr in self.groups.items():
+            said, back = [], []
+            if group in self.places:
+                said, back = [line_directive(*self.places[group])], [BACK]
             if len(group) == 1:
-                lines.append(f"    put(edges, next, {expr});")
+                lines += [*said, f"    put(edges, next, {expr});", *back]
                 continue
-            lines.append("    {")
-            lines.append(f"      const auto values = {expr};")
+            lines += ["    {", *said, f"      const auto values = {expr};", *back]
             lines += [f"      put(edges, next, std::get<{i}>(values));" for i in range(len(group))]
             lines.append("    }")
         lines.append("    return edges;")

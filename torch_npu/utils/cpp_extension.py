@@ -7,6 +7,7 @@ torch_npu.utils.cpp_extension, which has NpuExtension alone.
 from __future__ import annotations
 
 import os
+import re
 from typing import TYPE_CHECKING, Any
 
 from torch.utils import cpp_extension as _torch
@@ -15,6 +16,8 @@ import torch_npu
 from torch_npu import _C
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from setuptools import Extension
 
 __all__ = ["NpuExtension", "include_paths", "library_paths", "load"]
@@ -68,6 +71,19 @@ def NpuExtension(name: str, sources: list[str], *args: Any, **kwargs: Any) -> Ex
     return Extension(name, sources, *args, **kwargs)
 
 
+def _check_compiler(sources: Iterable[str | os.PathLike]) -> None:
+    """g++ takes *.asc for a library and compiles nothing; what else CXX names may be bisheng under another name."""
+    compiler = os.environ.get("CXX", "")
+    if compiler and not re.fullmatch(r"(?:.*-)?(?:c|g|clang)\+\+(?:-[\d.]+)?", os.path.basename(compiler.split()[-1])):
+        return
+    for source in map(os.fspath, sources):
+        if source.endswith(".asc"):
+            bisheng = os.path.join(_cann()[0], "bin", "bisheng")
+            found = bisheng if os.path.exists(bisheng) else "bisheng"
+            now = f"CXX is {compiler}" if compiler else "CXX is not set"
+            raise ValueError(f"load: {source} is AscendC, which bisheng compiles, and {now}: set CXX={found}")
+
+
 def load(
     name: str,
     sources: str | list[str],
@@ -80,8 +96,9 @@ def load(
 
     Other arguments are those of torch.utils.cpp_extension.load: `is_python_module=False` for a library that only
     registers operators, extra_cflags, build_directory, verbose. Needs ninja and g++; RuntimeError with the compiler's
-    output where it fails.
+    output where it fails. ValueError of an AscendC source (*.asc) where the variable CXX does not name bisheng.
     """
+    _check_compiler([sources] if isinstance(sources, (str, os.PathLike)) else sources)
     lib64 = os.path.join(_cann()[0], "lib64")
     own = [f"-L{path}" for path in library_paths()[:2]] + [f"-l{library}" for library in _LIBRARIES]
     return _torch.load(

@@ -40,10 +40,12 @@ def _generator() -> tuple[ModuleType, Any]:
     return custom, custom.custom_functions.Functions(package / "include" / "aclnn" / "api.h", libraries)
 
 
-def _generated(file: str | os.PathLike, derivatives: str | os.PathLike | None, library: str) -> tuple[str, dict]:
-    """The C++, and the operators' names with their lines."""
+def _generated(
+    file: str | os.PathLike, derivatives: str | os.PathLike | None, library: str, output: str = ""
+) -> tuple[str, dict]:
+    """The C++, which is to be called `output`, and the operators' names with their lines."""
     custom, functions = _generator()
-    return custom.generate(Path(file), Path(derivatives) if derivatives else None, library, functions)
+    return custom.generate(Path(file), Path(derivatives) if derivatives else None, library, functions, output)
 
 
 def generate(file: str | os.PathLike, derivatives: str | os.PathLike | None = None, library: str = "npu") -> str:
@@ -71,18 +73,18 @@ def load(
 
     from torch_npu.utils import cpp_extension
 
-    text, operators = _generated(file, derivatives, library)
+    name = f"npu_custom_{library}_" + re.sub(r"\W", "_", Path(file).stem)
+    text, operators = _generated(file, derivatives, library, f"{name}.cpp")
     if _loaded.get((library, Path(file).name)) == text:
         return
     for operator, line in operators.items():
-        name, _, overload = operator.partition(".")
-        known = torch._C._jit_get_schemas_for_operator(f"{library}::{name}")
+        packet, _, overload = operator.partition(".")
+        known = torch._C._jit_get_schemas_for_operator(f"{library}::{packet}")
         if overload in [schema.overload_name for schema in known]:
             raise ValueError(
                 f"{Path(file).name}:{line}: torch.ops.{library}.{operator} is defined already, and an operator is "
                 "defined once a process: load it in another process, or as another `library`"
             )
-    name = f"npu_custom_{library}_" + re.sub(r"\W", "_", Path(file).stem)
     folder = Path(kwargs.pop("build_directory", None) or _get_build_directory(name, False))
     folder.mkdir(parents=True, exist_ok=True)
     source = folder / f"{name}.cpp"

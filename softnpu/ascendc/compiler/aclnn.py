@@ -51,7 +51,7 @@ using namespace ascendc_host;
 
 """
 OPERATOR = Template("""namespace {
-const Operator k$type{"$type", {$operands}, {$as_it_lies}, {$zeroed}, $launch_empty, {
+const Operator k$type{"$type", {$operands}, {$as_it_lies}, {$zeroed}, $launch_empty, $reads_tiling, {
     $kinds}};
 }
 """)
@@ -101,6 +101,10 @@ def camel(name: str) -> str:
     return first[:1].lower() + first[1:] + "".join(part[:1].upper() + part[1:] for part in rest)
 
 
+def plain(name: str) -> str:
+    return name.lower().replace("_", "")
+
+
 def nth(values: list, i: int):
     return values[min(i, len(values) - 1)]
 
@@ -124,6 +128,7 @@ class Operator:
     mc2: bool
     launch_empty: bool
     kernel: str  # its name, if the definition says it
+    reads_tiling: bool = False  # its kernel begins with GET_TILING_DATA
     _combinations: dict[tuple[int, ...], tuple[int, ...]] = field(default_factory=dict)
 
     @classmethod
@@ -224,6 +229,16 @@ class Operator:
                 raise BuildError(f"{self.type}: {p['name']} has a Version and is not OPTIONAL")
         if gaps := [n for n, version in enumerate(said, 1) if n != version]:
             raise BuildError(f"{self.type}: nothing has the Version {gaps[0]}, and others are of a later one")
+
+    def other_order(self, given: list[str]) -> str:
+        """Where a kernel's parameters have names of the definition's in another order: both orders, else nothing."""
+        names = [p["name"] for p in self.inputs + self.outputs] + ["workspace", "tiling"]
+        own = [name for name in names if plain(name) in map(plain, given)]
+        theirs = [name for name in given if plain(name) in map(plain, own)]
+        same = [plain(name) for name in theirs] == [plain(name) for name in own]
+        if self.both or same or len(theirs) != len(own):
+            return ""
+        return f"{', '.join(theirs)}; it is given {', '.join(own)}"
 
     def leader(self, p: dict) -> dict:
         """Whose types it has: its own, or by Follow those of another, which may follow a third."""
@@ -338,6 +353,7 @@ class Operator:
             as_it_lies=", ".join(str(bool(p["as_it_lies"])).lower() for p in self.inputs + self.outputs),
             zeroed=", ".join(str(bool(p["zeroed"])).lower() for p in self.outputs),
             launch_empty=str(self.launch_empty).lower(),
+            reads_tiling=str(self.reads_tiling).lower(),
             kinds=",\n    ".join(kinds),
         )
         for n in range(self.versions + 1):

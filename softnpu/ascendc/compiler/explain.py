@@ -118,6 +118,13 @@ def sentences(errors: str, headers: str, kernels: bool = True, architecture: int
     return result + (nowhere(unknown, Path(headers)) if kernels and unknown else [])
 
 
+def nearest(name: str, names: set[str]) -> list[str]:
+    """All that are as near as the nearest, in the order of the alphabet."""
+    close = difflib.get_close_matches(name, names, len(names), 0.8)
+    ratios = {other: difflib.SequenceMatcher(None, other, name).ratio() for other in close}
+    return sorted(other for other in close if ratios[other] == ratios[close[0]])
+
+
 def nowhere(unknown: list[str], headers: Path) -> list[str]:
     """Of names that neither the source nor the API has."""
     names, near, types, there, rest = known(headers), [], [], [], []
@@ -126,8 +133,10 @@ def nowhere(unknown: list[str], headers: Path) -> list[str]:
             types.append(name)
         elif name in names:
             there.append(name)
-        elif close := difflib.get_close_matches(name, names, 1, 0.8):
-            near.append(f"{name}: AscendC has {close[0]} here: misspelt, or a name that is not declared {_PAGE}")
+        elif close := nearest(name, names):
+            near.append(
+                f"{name}: AscendC has {', '.join(close)} here: misspelt, or a name that is not declared {_PAGE}"
+            )
         else:
             rest.append(name)
     if types:

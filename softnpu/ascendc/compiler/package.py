@@ -26,7 +26,7 @@ import parents
 import scratch
 import tiling
 from aclnn import BuildError, Operator
-from text import SourceError, read, write
+from text import SourceError, blanked, read, write
 
 # The names under which host sides include what host/host.h has.
 HEADERS = [
@@ -59,6 +59,8 @@ CHIPS = {
     "ascend950": ("dav-3510", "arch35"),
 }
 VERSION = "custom_opp_compiler_version=anycend\n"  # version.info: the folder is a package that was made here
+LIBRARY = Path("op_api") / "lib" / "libcust_opapi.so"
+MARK = b"ascendc_opp_enter"  # what that library of ours looks up in a kernel's, and no other does (host/package.h)
 TOLD = "@opp_build "  # begins describe.cpp's lines, beside what the definitions may print
 _ADDED = re.compile(r"\bOP_ADD\s*\(\s*(\w+)")
 _ARCHITECTURE = re.compile(r"arch\d+")
@@ -76,6 +78,12 @@ class Build:
         self.out = Path(asked.output).resolve()
         if ":" in str(self.out):  # what ASCEND_CUSTOM_OPP_PATH and LD_LIBRARY_PATH list stands between colons
             raise BuildError(f"-o {asked.output}: a package's path can have no colon: choose another folder")
+        if (library := self.out / LIBRARY).is_file() and MARK not in library.read_bytes():
+            raise BuildError(
+                f"{library} is not of opp_build, and would be replaced: choose another folder, or remove it"
+            )
+        self.other_names: dict[str, str] = {}  # by operator: of a kernel that is taken for its, what it is called
+        self.warned: set[str] = set()
         self.stage = place / "package"  # the old package stays whole until the new one is
         names = place / "names"
         for name in HEADERS:
@@ -177,13 +185,24 @@ class Build:
         names = [op.kernel] if op.kernel else [op.name, op.file]  # several operators may have one file
         for name in [*names, *(k.name for k in known if len(known) == 1)]:
             for kernel in (k for k in known if k.name == name):
+                if name not in names:
+                    self.other_names[op.type] = f"op_kernel/{source.name} has no kernel {names[0]}, but {name}"
                 if len(kernel.names) != wanted:
                     raise BuildError(
                         f"{op.type}: the kernel {kernel.name} has {len(kernel.names)} parameters, and inputs, outputs, "
                         f"workspace and tiling are {wanted}"
                     )
+                if said := op.other_order(kernel.names):
+                    self.warn(f"{op.type}: the kernel {kernel.name} has its parameters in another order: {said}")
                 return kernel.name
-        raise BuildError(f'{op.type}: {source} has no kernel extern "C" {" or ".join(dict.fromkeys(names))}')
+        others = f", but {', '.join(k.name for k in known)}" if known else ""
+        raise BuildError(f'{op.type}: {source} has no kernel extern "C" {" or ".join(dict.fromkeys(names))}{others}')
+
+    def warn(self, text: str) -> None:
+        """Once: an operator's kernel is compiled for each set of types."""
+        if text not in self.warned:
+            self.warned.add(text)
+            print(f"opp_build: warning: {text}", file=sys.stderr)
 
     def variant(self, op: Operator, number: int) -> str:
         """Compiled; where it lies in the package."""
@@ -206,7 +225,9 @@ class Build:
         if kernels.names_cube(read(source)):
             flags.append("--kernel-type=KERNEL_TYPE_MIX_AIC_1_2")
         entry = self.scratch / f"{op.name}_{number}_entry.cpp"
-        write(entry, aclnn.entry(op, self.kernel(op, source, flags, self.scratch / f"{op.name}_{number}_kernels")))
+        kernel = self.kernel(op, source, flags, self.scratch / f"{op.name}_{number}_kernels")
+        op.reads_tiling = tiling.is_read(blanked(read(source)), kernel)
+        write(entry, aclnn.entry(op, kernel))
         flags += ["-shared", "-fvisibility=hidden", "-fno-gnu-unique", "-Wl,-Bsymbolic"]
         self.bisheng(*flags, entry, "-x", "asc", source, "-o", library)
         return place
@@ -219,7 +240,9 @@ class Build:
             return BuildError(f"{self.tiling_of(op, str(error))}{error}")
 
     def tiling_of(self, op: Operator, said: str) -> str:
-        """Of an operator whose kernel asks for a tiling that no header gives it."""
+        """Of an operator whose kernel has another name, or asks for a tiling that no header gives it."""
+        if op.type in self.other_names:
+            return f"{op.type}: {self.other_names[op.type]}\n"
         if "GET_TILING_DATA" not in said or op.type in self.tilings:
             return ""
         known = f", but one for {', '.join(self.tilings)}" if self.tilings else ""
@@ -264,7 +287,7 @@ class Build:
         write(source, aclnn.functions(made))
         for op, _ in made:
             write(out / "op_api" / "include" / f"aclnn_{op.name}.h", op.header())
-        library = out / "op_api" / "lib" / "libcust_opapi.so"
+        library = out / LIBRARY
         linked = ["-shared", f"-L{self.root / 'lib64'}", "-lopapi", "-lnnopbase", "-ldl", "-Wl,-Bsymbolic"]
         host = f"-I{self.root / 'ascendc' / 'host'}"
         self.bisheng("-fvisibility=hidden", "-fno-gnu-unique", host, source, *objects, *linked, "-o", library)

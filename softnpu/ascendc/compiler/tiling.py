@@ -75,6 +75,20 @@ def chosen(paths: list[str], kernels: set[str]) -> str:
     return last
 
 
+def is_read(code: str, kernel: str) -> bool:
+    """Whether the kernel's body has GET_TILING_DATA in no inner braces and under no #if: then each launch reads it."""
+    for head in re.finditer(rf"\b{kernel}\s*\(", code):
+        end = closing(code, head.end() - 1)
+        if end < 0 or not (opened := re.match(r"\)\s*\{", code[end:])):
+            continue
+        start = end + opened.end()
+        body = code[start : max(start, closing(code, start - 1))]
+        while (plain := re.sub(r"\{[^{}]*\}", " ", body)) != body:
+            body = plain
+        return not _BRANCH.search(body) and re.search(r"\bGET_TILING_DATA\w*\s*\(", body) is not None
+    return False
+
+
 def registered(files: list[Path]) -> dict[str, list[Path]]:
     """By operator: the host's files that describe its tiling."""
     found: dict[str, list[Path]] = {}

@@ -2,10 +2,13 @@
 // given. What it is not: graphs; each call of an aclnn function makes its own. Filled by package.h, read by users' functions.
 #pragma once
 
+#include <cstdio>
 #include <cstring>
 #include <deque>
 #include <initializer_list>
 #include <memory>
+#include <mutex>
+#include <set>
 #include <stdexcept>
 #include <string>
 #include <vector>
@@ -17,6 +20,19 @@ namespace fe {
 class PlatFormInfos {};
 class OptionalInfos {};
 }  // namespace fe
+
+namespace ascendc_host {
+// Said once before a getter gives null for what is not there, as the vendor's do: who reads that ends the process.
+inline void absent(const std::string& op, const char* what, size_t i, const std::vector<std::string>& names) {
+  std::string text = op + ": its tiling function asks for " + what + " " + std::to_string(i) + ", and it has ";
+  text += names.empty() ? "none" : std::to_string(names.size()) + " (";
+  for (size_t n = 0; n < names.size(); ++n) text += names[n] + (n + 1 < names.size() ? ", " : ")");
+  static std::mutex mutex;
+  static std::set<std::string> told;
+  const std::lock_guard lock(mutex);
+  if (told.insert(text).second) fprintf(stderr, "%s\n", text.c_str());
+}
+}  // namespace ascendc_host
 
 namespace gert {
 
@@ -140,7 +156,9 @@ class RuntimeAttrs {
  public:
   template <class T>
   const T* GetAttrPointer(size_t i) const {
-    return i < values_.size() ? static_cast<const T*>(values_[i].get()) : nullptr;
+    if (i < values_.size()) return static_cast<const T*>(values_[i].get());
+    ascendc_host::absent(op, "attribute", i, names);
+    return nullptr;
   }
   const int64_t* GetInt(size_t i) const { return GetAttrPointer<int64_t>(i); }
   const float* GetFloat(size_t i) const { return GetAttrPointer<float>(i); }
@@ -176,6 +194,9 @@ class RuntimeAttrs {
     list->Put(values, n);
     values_.push_back(list);
   }
+
+  std::string op;
+  std::vector<std::string> names;
 
  private:
   std::vector<std::shared_ptr<void>> values_;
@@ -216,21 +237,29 @@ class Operands {
   size_t GetComputeNodeInputNum() const { return inputs.size(); }
   size_t GetComputeNodeOutputNum() const { return outputs.size(); }
   const RuntimeAttrs* GetAttrs() const { return &attrs; }
-  const Tensor* GetInputTensor(size_t i) const { return i < inputs.size() ? inputs[i].get() : nullptr; }
+  const Tensor* GetInputTensor(size_t i) const { return at(inputs, "input", i, input_names); }
   const Tensor* GetRequiredInputTensor(size_t i) const { return GetInputTensor(i); }
   const Tensor* GetOptionalInputTensor(size_t i) const { return GetInputTensor(i); }
   const CompileTimeTensorDesc* GetInputDesc(size_t i) const { return desc(GetInputTensor(i)); }
   const CompileTimeTensorDesc* GetRequiredInputDesc(size_t i) const { return desc(GetInputTensor(i)); }
   const CompileTimeTensorDesc* GetOptionalInputDesc(size_t i) const { return desc(GetInputTensor(i)); }
-  const CompileTimeTensorDesc* GetOutputDesc(size_t i) const {
-    return i < outputs.size() ? desc(outputs[i].get()) : nullptr;
-  }
+  const CompileTimeTensorDesc* GetOutputDesc(size_t i) const { return desc(GetOutputTensor(i)); }
 
   std::string name;
+  std::vector<std::string> input_names, output_names;
   std::vector<std::unique_ptr<Tensor>> inputs, outputs;
   RuntimeAttrs attrs;
 
+ protected:
+  const Tensor* GetOutputTensor(size_t i) const { return at(outputs, "output", i, output_names); }
+
  private:
+  const Tensor* at(const std::vector<std::unique_ptr<Tensor>>& all, const char* what, size_t i,
+                   const std::vector<std::string>& names) const {
+    if (i < all.size()) return all[i].get();
+    ascendc_host::absent(name, what, i, names);
+    return nullptr;
+  }
   static const CompileTimeTensorDesc* desc(const Tensor* t) { return t ? &t->Desc() : nullptr; }
 };
 
@@ -239,7 +268,7 @@ class TilingContext : public Operands {
   const StorageShape* GetInputShape(size_t i) const { return shape(GetInputTensor(i)); }
   const StorageShape* GetRequiredInputShape(size_t i) const { return shape(GetInputTensor(i)); }
   const StorageShape* GetOptionalInputShape(size_t i) const { return shape(GetInputTensor(i)); }
-  const StorageShape* GetOutputShape(size_t i) const { return i < outputs.size() ? shape(outputs[i].get()) : nullptr; }
+  const StorageShape* GetOutputShape(size_t i) const { return shape(GetOutputTensor(i)); }
   fe::PlatFormInfos* GetPlatformInfo() const { return &platform_; }
   // What a parse function left behind. No parse function is called, so where there is one this would be null without a reason.
   const void* GetCompileInfo() const {

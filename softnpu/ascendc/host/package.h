@@ -40,6 +40,7 @@ struct Operator {
   std::vector<bool> as_it_lies;    // of inputs, then outputs: no view is packed (IgnoreContiguous)
   std::vector<bool> zeroed;        // outputs that begin as zeros
   bool launch_empty;               // also where no output has elements
+  bool reads_tiling;               // its kernel begins with GET_TILING_DATA
   std::vector<Variant> variants;
 };
 
@@ -73,7 +74,7 @@ inline Variant::Enter entry(const Variant& v, std::string& error) {
 
 class Call {
  public:
-  explicit Call(const Operator& op) : op_(op) { context_.name = op.type; }
+  explicit Call(const Operator& op) : op_(op) { context_.name = context_.attrs.op = op.type; }
 
   void input(const aclTensor* t, bool optional) { operand(t, optional, true); }
   void output(const aclTensor* t, bool optional) { operand(t, optional, false); }
@@ -83,6 +84,7 @@ class Call {
     operands_[place].is_written = true;
     operands_.back().same_as = static_cast<int>(place);
     const auto& tensor = context_.inputs[place];
+    context_.output_names.push_back(op_.names[place]);
     context_.outputs.push_back(tensor ? std::make_unique<gert::Tensor>(*tensor) : nullptr);
   }
   void attr(int64_t v) { context_.attrs.Put(v); }
@@ -110,12 +112,15 @@ class Call {
     std::string error;
     if ((enter_ = entry(*variant_, error)) == nullptr) return fail(kInnerError, error);
     const auto made = makers().at(op_.type)();
+    for (const auto& a : made->attrs) context_.attrs.names.push_back(a->name);
     const auto& apart = tilings();
     const auto registered = apart.find(op_.type);
     const auto& tiling = made->core.tiling ? made->core.tiling : registered->second;
     context_.parsed = made->core.parsed || parsed().count(op_.type);
     if (const uint32_t code = tiling(&context_); code != ge::GRAPH_SUCCESS)
       return fail(kInnerError, "its tiling function returned " + std::to_string(code));
+    if (op_.reads_tiling && context_.GetRawTilingData()->GetDataSize() == 0)
+      return fail(kInnerError, "its tiling function saved no tiling data: SetDataSize is missing");
     if (context_.GetBlockDim() == 0) return fail(kInnerError, "its tiling function set no block dim");
     if (context_.GetBlockDim() > kMostBlocks)
       return fail(kInnerError, "its tiling function set a block dim of " + std::to_string(context_.GetBlockDim()) +
@@ -212,6 +217,7 @@ class Call {
                          -1});
     inputs_ += is_input;
     auto& list = is_input ? context_.inputs : context_.outputs;
+    (is_input ? context_.input_names : context_.output_names).push_back(name);
     list.emplace_back();
     if (t == nullptr) {
       if (!optional && status_ == 0) status_ = kNullParameter, text_ = std::string(name) + " is wanted";

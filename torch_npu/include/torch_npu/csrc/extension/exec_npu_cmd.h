@@ -9,8 +9,9 @@
 //   std::array<bool, N>, lists of bool    aclBoolArray*                              lists of at::Scalar           aclScalarList*
 //   pointers, char* among them            themselves
 //
-// The function is looked up by name once: packages of custom operators first (docs/extensions.md has the order). Its signature is not known
-// here: a number must have the parameter's own type, as in `static_cast<float>(eps)`; nothing can check it.
+// The function is looked up by name once: packages of custom operators first (docs/extensions.md has the order). Where its header is
+// included before the call (<aclnn/api.h>, a package's own), the compiler checks how many values there are and that each is a tensor, a
+// scalar, a list or a number as declared. A number must have the parameter's own type, as in `static_cast<float>(eps)`; nothing checks that.
 //
 // NotImplementedError names a function that no library has. c10::Error: a CPU tensor (pass its number as at::Scalar), a lazy conjugation or
 // negation (resolve_conj(), resolve_neg()), two devices. What CANN refuses is RuntimeError or torch.AcceleratorError with its message.
@@ -180,6 +181,50 @@ Plain<T> convert(T value) {
   return {value};
 }
 
+// Stands for what a value becomes, where it is checked against a declaration: a handle for its own kind, const or not, a number for any.
+template <class T>
+struct Given {
+  template <class P>
+    requires(std::is_arithmetic_v<T> || std::is_enum_v<T>) && (std::is_arithmetic_v<P> || std::is_enum_v<P>)
+  operator P() const;
+  template <class P>
+    requires std::is_null_pointer_v<T> ||
+             (std::is_pointer_v<T> && (std::is_void_v<P> || std::is_void_v<std::remove_pointer_t<T>>)) ||
+             std::is_same_v<std::remove_cv_t<std::remove_pointer_t<T>>, std::remove_cv_t<P>>
+  operator P*() const;
+};
+// Stands for anything: of a function that is declared it tells how many parameters there are.
+struct Whatever {
+  template <class P>
+  operator P() const;
+};
+template <class F, size_t... I>
+constexpr bool takes(std::index_sequence<I...>) {
+  return std::is_invocable_v<F, std::enable_if_t<(I >= 0), Whatever>...>;
+}
+template <class F, size_t most = 96>
+constexpr size_t count_of() {  // 0: nothing declares it
+  if constexpr (takes<F>(std::make_index_sequence<most>()))
+    return most;
+  else if constexpr (most > 1)
+    return count_of<F, most - 1>();
+  else
+    return 0;
+}
+template <class T>
+using Made = std::remove_cvref_t<decltype(convert(std::declval<T>()).get())>;
+// 0: the call is as declared, or nothing declares it; 1: another number of values; 2: a value of another kind.
+template <class F, class... A>
+constexpr int wrong(std::tuple<A...>*) {
+  constexpr size_t count = count_of<F>();
+  if constexpr (count == 0)
+    return 0;
+  else if constexpr (count != sizeof...(A) + 2)
+    return 1;
+  else
+    return std::is_invocable_v<F, Given<Made<A>>..., uint64_t*, aclOpExecutor**> ? 0 : 2;
+}
+
 inline c10::DeviceIndex index_of(const at::Tensor& tensor) {
   return tensor.defined() && tensor.is_privateuseone() ? tensor.device().index() : -1;
 }
@@ -218,8 +263,17 @@ void exec_npu_cmd(const AclnnFunction& function, const A&... arguments) {
 
 }  // namespace torch_npu::extension
 
-#define EXEC_NPU_CMD_EXT(aclnn_function, ...)                                          \
-  do {                                                                                 \
-    static const ::torch_npu::extension::AclnnFunction npu_function_(#aclnn_function); \
-    ::torch_npu::extension::exec_npu_cmd(npu_function_, __VA_ARGS__);                  \
+// npu_declared_: the function's declaration where there is one, else nothing that can be called.
+#define EXEC_NPU_CMD_EXT(aclnn_function, ...)                                                                        \
+  do {                                                                                                               \
+    static const ::torch_npu::extension::AclnnFunction npu_function_(#aclnn_function);                               \
+    [[maybe_unused]] const auto npu_declared_ =                                                                      \
+        [](const auto&... each) -> decltype(aclnn_function##GetWorkspaceSize(each...)) { return {}; };               \
+    constexpr int npu_wrong_ = ::torch_npu::extension::detail::wrong<decltype(npu_declared_)>(                       \
+        static_cast<decltype(::std::forward_as_tuple(__VA_ARGS__))*>(nullptr));                                      \
+    static_assert(npu_wrong_ != 1, #aclnn_function " is declared with another number of values (" #__VA_ARGS__ ")"); \
+    static_assert(npu_wrong_ != 2, "of the values of " #aclnn_function " (" #__VA_ARGS__                             \
+                                   ") one is of another kind than its declaration has in that place; a number in "   \
+                                   "the place of an aclScalar* is at::Scalar(0.5)");                                 \
+    ::torch_npu::extension::exec_npu_cmd(npu_function_, __VA_ARGS__);                                                \
   } while (false)
