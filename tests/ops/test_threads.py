@@ -1,4 +1,4 @@
-"""One OpenMP team at a time: two alive make every parallel loop sleep at its end (softnpu/ops/team.h)."""
+"""One OpenMP team at a time: two alive make every parallel loop sleep at its end (softnpu/ops/team.cpp)."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 import torch
 
 PROGRAM = """
-import os, time
+import os, sys, time
 import torch
 
 def threads():
@@ -29,7 +29,7 @@ def rests():
 
 def computes():
     # Who is there while the npu computes: its team ends a moment after.
-    y = b @ b
+    work()
     done, seen = torch.npu.current_stream().record_event(), set()
     while not done.query():
         seen |= threads()
@@ -37,6 +37,11 @@ def computes():
 
 torch.set_num_threads(2)
 a, b = torch.randn(512, 512), torch.randn(512, 512).npu()
+graph = torch.npu.NPUGraph()
+with torch.npu.graph(graph):
+    c = b @ b
+work = {"operator": lambda: b @ b, "replay": graph.replay}[sys.argv[1]]
+work()
 (b @ b).sum().item()
 until(rests)
 alone = threads()
@@ -51,8 +56,9 @@ print("equal:", torch.allclose((a.npu() @ a.npu()).cpu(), x, atol=1e-3), torch.e
 
 
 @pytest.mark.skipif(torch.get_num_threads() < 2, reason="torch uses one thread here")
-def test_one_team_at_a_time() -> None:
-    run = subprocess.run([sys.executable, "-c", PROGRAM], capture_output=True, text=True, timeout=600)
+@pytest.mark.parametrize("work", ["operator", "replay"])
+def test_one_team_at_a_time(work: str) -> None:
+    run = subprocess.run([sys.executable, "-c", PROGRAM, work], capture_output=True, text=True, timeout=600)
     assert run.stdout.splitlines() == [
         "the CPU's team: 1",
         "the NPU's instead: True True",
