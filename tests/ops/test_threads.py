@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 import torch
@@ -65,3 +66,34 @@ def test_one_team_at_a_time(work: str) -> None:
         "when it is idle: True",
         "equal: True True",
     ], run.stdout + run.stderr
+
+
+def test_threads_that_compute_on_the_cpu_and_replay_graphs() -> None:
+    """Each gives its team back at every change, while others' are at work."""
+
+    def compute(x: torch.Tensor) -> torch.Tensor:
+        return (x @ x).relu() @ x
+
+    def captured(x: torch.Tensor) -> tuple[torch.npu.NPUGraph, torch.Tensor, torch.Tensor]:
+        graph, given = torch.npu.NPUGraph(), x.npu()
+        with torch.npu.graph(graph):
+            result = compute(given)
+        return graph, given, result
+
+    torch.manual_seed(0)
+    inputs = [torch.randn(256, 256) for _ in range(6)]
+    graphs, expected = [captured(x) for x in inputs], [compute(x) for x in inputs]
+
+    def run(i: int) -> bool:
+        graph, _, result = graphs[i]
+        right = True
+        with torch.npu.stream(torch.npu.Stream()):
+            for _ in range(12):
+                result.zero_()
+                graph.replay()
+                for found in (compute(inputs[i]), result.cpu()):
+                    right = right and torch.allclose(found, expected[i], rtol=1e-3, atol=1e-2)
+        return right
+
+    with ThreadPoolExecutor(3) as pool:
+        assert list(pool.map(run, range(6))) == [True] * 6
