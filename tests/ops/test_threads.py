@@ -41,7 +41,8 @@ a, b = torch.randn(512, 512), torch.randn(512, 512).npu()
 graph = torch.npu.NPUGraph()
 with torch.npu.graph(graph):
     c = b @ b
-work = {"operator": lambda: b @ b, "replay": graph.replay}[sys.argv[1]]
+compiled, many = torch.compile(lambda x: x.sin().exp()), torch.ones(1 << 22).npu()
+work = {"operator": lambda: b @ b, "replay": graph.replay, "kernel": lambda: compiled(many)}[sys.argv[1]]
 work()
 (b @ b).sum().item()
 until(rests)
@@ -57,7 +58,7 @@ print("equal:", torch.allclose((a.npu() @ a.npu()).cpu(), x, atol=1e-3), torch.e
 
 
 @pytest.mark.skipif(torch.get_num_threads() < 2, reason="torch uses one thread here")
-@pytest.mark.parametrize("work", ["operator", "replay"])
+@pytest.mark.parametrize("work", ["operator", "replay", "kernel"])
 def test_one_team_at_a_time(work: str) -> None:
     run = subprocess.run([sys.executable, "-c", PROGRAM, work], capture_output=True, text=True, timeout=600)
     assert run.stdout.splitlines() == [
