@@ -14,7 +14,6 @@
 #include "softnpu/ops/launch.h"
 #include "softnpu/ops/op.h"
 #include "softnpu/ops/rehearse.h"
-#include "softnpu/ops/team.h"
 #include "softnpu/runtime/trace.h"
 
 namespace softnpu::ops {
@@ -178,7 +177,6 @@ Cost choose_threads(const Op& op, aclOpExecutor& e, aclrtStream stream) {
   if (cost == Cost::kWide) {
     const bool cube = op.rule == CostRule::kMatmul || op.rule == CostRule::kConvolution;
     e.threads = threads_within_limit(stream, cube, at::get_num_threads());
-    if (e.threads > 1) make_room_for_compute();
   }
   return cost;
 }

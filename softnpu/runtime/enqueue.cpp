@@ -79,6 +79,8 @@ bool link_is_cut() noexcept { return sanitize::faulty() && sanitize::link_is_cut
 
 void on_compute_idle(void (*hook)() noexcept) noexcept { Executor::on_compute_idle(hook); }
 
+void before_compute(void (*hook)() noexcept) noexcept { Executor::before_compute(hook); }
+
 bool on_compute_thread() noexcept { return Executor::on_compute(); }
 
 uint64_t device_bytes_from(const void* pointer) noexcept {

@@ -74,6 +74,10 @@ SOFTNPU_API bool on_compute_thread() noexcept;
 // Called on the compute thread when it has been idle for a few milliseconds: a place to give back what only work needs.
 SOFTNPU_API void on_compute_idle(void (*hook)() noexcept) noexcept;
 
+// Called on any other thread before it leaves a kWide task to the compute thread, also when it replays a graph: a place to give
+// back what would hold processors meanwhile. It must cost next to nothing where there is nothing, and take no lock of a caller's.
+SOFTNPU_API void before_compute(void (*hook)() noexcept) noexcept;
+
 // The device a stream belongs to, or -1 for a bad handle. A null stream is the current context's default stream.
 SOFTNPU_API int stream_device(aclrtStream stream) noexcept;
 

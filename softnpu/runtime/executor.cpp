@@ -15,7 +15,7 @@ namespace {
 constexpr int64_t kIdleMs = 3;
 
 thread_local bool t_on_compute = false;
-constinit std::atomic<void (*)() noexcept> idle_hook{nullptr};
+constinit std::atomic<void (*)() noexcept> idle_hook{nullptr}, room_hook{nullptr};
 
 // Every executor whose thread has started.
 struct Started {
@@ -37,6 +37,13 @@ Executor& Executor::compute() {
 bool Executor::on_compute() noexcept { return t_on_compute; }
 
 void Executor::on_compute_idle(void (*hook)() noexcept) noexcept { idle_hook.store(hook, std::memory_order_release); }
+
+void Executor::before_compute(void (*hook)() noexcept) noexcept { room_hook.store(hook, std::memory_order_release); }
+
+void Executor::make_room_for_compute() noexcept {
+  if (t_on_compute) return;
+  if (auto* hook = room_hook.load(std::memory_order_acquire)) hook();
+}
 
 void Executor::post(Stream* stream) {
   {

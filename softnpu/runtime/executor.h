@@ -31,6 +31,10 @@ class Executor {
   static bool on_compute() noexcept;
   // Called by the compute thread when it has had nothing to do for a few milliseconds, once until there is work again.
   static void on_compute_idle(void (*hook)() noexcept) noexcept;
+  // Called by any other thread before it queues a task for the compute thread.
+  static void before_compute(void (*hook)() noexcept) noexcept;
+  // This thread is about to queue one.
+  static void make_room_for_compute() noexcept;
   // At exit: join (all idle) or leave the threads behind.
   static void stop_all(bool join) noexcept;
 

@@ -79,6 +79,7 @@ inline void Stream::take_on(Work&& work) {
 inline void Stream::accept(Work&& work) {
   const Cost cost = work.cost();
   if (cost == Cost::kTiny && run_inline(work, false)) return;
+  if (cost == Cost::kWide) Executor::make_room_for_compute();
   work.set_thread(thread_number());
   for (bool holder = false; !ring_.push(std::move(work), holder);) {
     if (holder || !ring_.locked()) {

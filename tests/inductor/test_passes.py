@@ -164,35 +164,6 @@ def test_variance_of_many_numbers_stays_welfords():
     assert ours.count("welford_combine(") == cpus.count("welford_combine(") > 0
 
 
-@pytest.mark.parametrize("layout", [torch.contiguous_format, torch.channels_last], ids=str)
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float16], ids=str)
-def test_max_pooling_is_an_operator_and_its_gradient_too(layout, dtype):
-    def function(x):
-        y = F.max_pool2d(F.relu(x), 3, 2, 1)
-        (gradient,) = torch.autograd.grad(y.sum(), x)
-        return y.detach(), gradient
-
-    torch.manual_seed(0)
-    x = torch.randn(2, 3, 12, 13).to(dtype).to(memory_format=layout)
-    target = compiler.on("npu", x).requires_grad_()
-    forward = torch.compile(lambda x: F.max_pool2d(F.relu(x), 3, 2, 1))
-    y, pieces = run_and_get_code(forward, target)
-    (gradient,) = torch.autograd.grad(y.sum(), target)
-    for ours, theirs in zip((y, gradient), function(x.requires_grad_()), strict=True):
-        torch.testing.assert_close(ours.detach().cpu(), theirs)
-        assert ours.stride() == theirs.stride()
-    assert "max_pool2d_with_indices.default(" in pieces[0]
-    dynamic = torch.compile(lambda x: F.max_pool2d(x, 2), dynamic=True)
-    for rows in (8, 11):
-        x = torch.randn(2, 3, rows, 10)
-        assert dynamic(x.npu()).cpu().equal(F.max_pool2d(x, 2))
-
-
-def test_max_pooling_of_the_cpu_stays_loops():
-    _, (code,) = run_and_get_code(torch.compile(lambda x: F.max_pool2d(x, 2)), torch.randn(1, 2, 8, 8))
-    assert "cpp_fused" in code and "aten.max_pool2d_with_indices" not in code
-
-
 def scattering(adds):
     """Whether each of them is an operator, where threads are several."""
     x, index = torch.zeros(4, device="npu"), torch.zeros(4, device="npu", dtype=torch.int64)

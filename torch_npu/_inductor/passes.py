@@ -15,7 +15,7 @@ from torch._inductor.utils import parallel_num_threads
 from torch.utils._python_dispatch import _disable_current_modes
 
 from torch_npu import _C
-from torch_npu._inductor import attention, choices, operands
+from torch_npu._inductor import attention, choices, decompositions, operands
 
 aten, prims = torch.ops.aten, torch.ops.prims
 
@@ -135,6 +135,7 @@ class NpuGraphPass(CustomGraphModulePass):
             for node in gm.graph.find_nodes(op="call_function", target=target):
                 if _on_npu(node.args[0]):
                     attention.make_dense(gm, node)
+        decompositions.pass_numbers(gm)
         if config.disable_cpp_codegen or not _C._runs_host_kernels():
             as_operators(gm)
         else:
@@ -151,7 +152,6 @@ class NpuGraphPass(CustomGraphModulePass):
             raise BypassFxGraphCache("the streams of a compiled function are in no key")
         from torch_npu._inductor import (
             cpp_wrapper,
-            decompositions,
             kernels,
             launch,
             layouts,

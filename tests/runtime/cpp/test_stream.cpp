@@ -373,23 +373,4 @@ BOOST_AUTO_TEST_CASE(run_now_needs_an_idle_stream) {
   sync(s);
 }
 
-BOOST_AUTO_TEST_CASE(an_idle_compute_thread_says_so_once_after_work) {
-  static std::atomic<int> calls{0};
-  static std::atomic<bool> there{false};
-  on_compute_idle([]() noexcept {
-    there = on_compute_thread();
-    calls++;
-  });
-  TestStream s;
-  for (int round = 1; round <= 3; round++) {
-    submit(s, Cost::kWide, [] { return 0; });
-    sync(s);
-    BOOST_TEST(eventually([&] { return calls == round; }));
-    BOOST_TEST(there);
-    std::this_thread::sleep_for(std::chrono::milliseconds(20));
-    BOOST_TEST(calls == round);
-  }
-  on_compute_idle(nullptr);
-}
-
 BOOST_AUTO_TEST_SUITE_END()

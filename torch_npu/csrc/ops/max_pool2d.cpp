@@ -1,5 +1,6 @@
 // max_pool2d, the operator without indices: it keeps the numbers of elements for its gradient in int32, half of what PyTorch's operator with
-// indices gives and what CANN documents for every chip. Whatever looks into the operator is PyTorch's composition, which has that other one.
+// indices gives and what CANN documents for every chip. Whatever looks into the operator is PyTorch's composition, which has that other one;
+// graphs of torch.compile have npu::_max_pool2d (torch_npu/_inductor/decompositions.py).
 #include "csrc/ops/max_pool2d.h"
 
 #include <ATen/ops/_to_copy.h>
@@ -12,6 +13,7 @@
 
 #include <array>
 #include <limits>
+#include <tuple>
 
 #include "csrc/cann/strict.h"
 #include "csrc/core/info.h"
@@ -108,6 +110,15 @@ at::Tensor max_pool2d(const at::Tensor& self, at::IntArrayRef kernel, at::IntArr
   return recorded ? MaxPool2d::apply(self, w) : pooled(self, w)[0];
 }
 
+std::tuple<at::Tensor, at::Tensor> max_pool2d_numbers(const at::Tensor& self, at::IntArrayRef kernel,
+                                                      at::IntArrayRef stride, at::IntArrayRef padding,
+                                                      at::IntArrayRef dilation, bool ceil) {
+  TORCH_CHECK(plane(self) <= kMostIndices, "_max_pool2d: a plane of ", plane(self),
+              " numbers has more than int32 counts; use max_pool2d_with_indices");
+  const auto found = pooled(self, {kernel, stride, padding, dilation, ceil});
+  return {found[0], found[1]};
+}
+
 }  // namespace
 
 at::Tensor pool_operand(const at::Tensor& operand) {
@@ -121,5 +132,13 @@ at::Tensor pool_numbers(const at::Tensor& indices, const at::Tensor& self) {
 
 // Below autograd, and in what an export decomposes, it is PyTorch's composition.
 TORCH_LIBRARY_IMPL(aten, AutogradPrivateUse1, m) { m.impl("max_pool2d", NPU_FN(max_pool2d)); }
+
+// max_pool2d_with_indices, with the indices in int32.
+TORCH_LIBRARY_FRAGMENT(npu, m) {
+  m.def(
+      "_max_pool2d(Tensor self, int[2] kernel_size, int[2] stride, int[2] padding, int[2] dilation, bool ceil_mode) -> "
+      "(Tensor, Tensor)");
+}
+TORCH_LIBRARY_IMPL(npu, PrivateUse1, m) { m.impl("_max_pool2d", NPU_FN(max_pool2d_numbers)); }
 
 }  // namespace npu

@@ -1,0 +1,106 @@
+"""Max pooling and its gradient: operators in compiled graphs, and what the one keeps for the other."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch._inductor import config
+from torch._inductor.decomposition import select_decomp_table
+from torch._inductor.utils import run_and_get_code
+from torch._subclasses import FakeTensorMode
+from torch.nn import functional as F
+
+from tests.inductor import compiler
+
+aten = torch.ops.aten
+
+
+@pytest.mark.parametrize("layout", [torch.contiguous_format, torch.channels_last], ids=str)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16], ids=str)
+def test_max_pooling_is_an_operator_and_its_gradient_too(layout, dtype):
+    def function(x):
+        y = F.max_pool2d(F.relu(x), 3, 2, 1)
+        (gradient,) = torch.autograd.grad(y.sum(), x)
+        return y.detach(), gradient
+
+    torch.manual_seed(0)
+    x = torch.randn(2, 3, 12, 13).to(dtype).to(memory_format=layout)
+    target = compiler.on("npu", x).requires_grad_()
+    forward = torch.compile(lambda x: F.max_pool2d(F.relu(x), 3, 2, 1))
+    y, pieces = run_and_get_code(forward, target)
+    (gradient,) = torch.autograd.grad(y.sum(), target)
+    for ours, theirs in zip((y, gradient), function(x.requires_grad_()), strict=True):
+        torch.testing.assert_close(ours.detach().cpu(), theirs)
+        assert ours.stride() == theirs.stride()
+    assert "npu._max_pool2d.default(" in pieces[0]
+    dynamic = torch.compile(lambda x: F.max_pool2d(x, 2), dynamic=True)
+    for rows in (8, 11):
+        x = torch.randn(2, 3, rows, 10)
+        assert dynamic(x.npu()).cpu().equal(F.max_pool2d(x, 2))
+
+
+@pytest.mark.parametrize("settings", [{}, {"disable_cpp_codegen": True}, {"cpp_wrapper": True}], ids=str)
+def test_what_max_pooling_keeps_for_its_gradient_is_in_int32_as_in_eager(settings):
+    """Equal numbers and NaN among them, whose place is the gradient's; indices that the program asks for are int64."""
+
+    def function(x):
+        y, indices = F.max_pool2d(x, (3, 2), (2, 1), (1, 0), (1, 2), ceil_mode=True, return_indices=True)
+        return F.max_pool2d(y, 2), indices
+
+    torch.manual_seed(0)
+    x = torch.randint(-3, 4, (2, 3, 11, 13)).float()
+    x[0, 1, 4, 5] = x[1, 2, 10, 12] = float("nan")
+    target, x = x.npu().requires_grad_(), x.requires_grad_()
+
+    def step(function, x):
+        y, indices = function(x)
+        y.backward(torch.arange(1.0, 1 + y.numel(), device=y.device).reshape(y.shape))
+        return y, indices, x.grad
+
+    with config.patch(settings):
+        found, codes = run_and_get_code(lambda: step(torch.compile(function), target))
+    for ours, theirs in zip(found, step(function, x), strict=True):
+        assert ours.dtype == theirs.dtype
+        torch.testing.assert_close(ours.detach().cpu(), theirs.detach(), rtol=0, atol=0, equal_nan=True)
+    if not settings:
+        forward, backward = codes
+        assert forward.count("npu._max_pool2d.default(") == 2
+        assert "int32_t" not in backward and backward.count("max_pool2d_with_indices_backward.default(") == 2
+
+
+def test_a_max_pooling_step_keeps_as_much_memory_as_in_eager():
+    def kept(function):
+        x = torch.randn(8, 16, 64, 64, device="npu", requires_grad=True)
+        for _ in range(3):
+            before = torch.npu.memory_allocated()
+            y = function(x * 1)
+            after = torch.npu.memory_allocated() - before
+            y.sum().backward()
+        return after
+
+    eager = kept(lambda x: F.max_pool2d(x, 2))
+    assert kept(torch.compile(lambda x: F.max_pool2d(x, 2))) == eager
+
+
+@pytest.mark.parametrize("shape", [(3, 9, 8), (0, 3, 9, 8)])
+def test_max_pooling_of_shapes_at_the_edge(shape):
+    x = torch.randn(shape)
+    ours, theirs = x.npu().requires_grad_(), x.requires_grad_()
+    y, expected = torch.compile(lambda x: F.max_pool2d(x, 2))(ours), F.max_pool2d(theirs, 2)
+    y.sum().backward(), expected.sum().backward()
+    torch.testing.assert_close(y.detach().cpu(), expected.detach())
+    torch.testing.assert_close(ours.grad.cpu(), theirs.grad)
+
+
+def test_a_plane_of_more_numbers_than_int32_counts_keeps_int64():
+    with FakeTensorMode():
+        x = torch.empty(1, 1 << 16, 1 << 15, dtype=torch.float16, device="npu")
+        pool = select_decomp_table()[aten.max_pool2d_with_indices.default]
+        assert pool(x, [2, 2]) is NotImplemented
+        out, indices = pool(x[:, 1:], [2, 2])
+        assert (out.dtype, indices.dtype, indices.shape) == (torch.float16, torch.int64, (1, (1 << 15) - 1, 1 << 14))
+
+
+def test_max_pooling_of_the_cpu_stays_loops():
+    _, (code,) = run_and_get_code(torch.compile(lambda x: F.max_pool2d(x, 2)), torch.randn(1, 2, 8, 8))
+    assert "cpp_fused" in code and "aten.max_pool2d_with_indices" not in code
