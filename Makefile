@@ -118,7 +118,7 @@ fuzz: $(VENV)/ready
 	export PATH="$(abspath $(BIN)):$$PATH" && cmake --preset asan-kernels && cmake --build build/asan-kernels -j $(JOBS) && \
 	  python -m tests.opapi.sanitized --calls 100000 $(ARGS) && python -m tests.opapi.sanitized --calls 10000 --launch $(ARGS)
 
-# Everything compiled for 64-bit Arm and tried under qemu-user; AARCH64 is the folder for that processor's packages (docs/packages.md).
+# Both wheels of 64-bit Arm, tried under qemu-user; AARCH64 is the folder for that processor's packages (docs/packages.md).
 AARCH64 ?= build/arm
 .PHONY: aarch64
 aarch64: $(VENV)/ready
