@@ -11,6 +11,7 @@ import pytest
 from tests.ascendc.kit import bisheng, build
 
 SOURCE = """#include "kernel_operator.h"
+#include <array>
 #include <atomic>
 #include <memory>
 #include <numeric>
@@ -86,6 +87,33 @@ struct Members {
   int n = 7, b = (Relu<<<4, nullptr, g_stream>>>(g_x, n), 0);
   static void defaulted(int = (Relu<<<4, nullptr, g_stream>>>(g_x, 7), 0)) {}
 };
+// Where a lambda may refer to what is around it, and where not.
+template <class T> concept Small = sizeof(T) < 16;
+template <class T> void required(void* s, GM_ADDR x, T n) requires requires { sizeof(T); } && Small<T> {
+  kernel<T><<<4, nullptr, s>>>(x, n);
+}
+struct One { int n; };
+struct Other { int m; };
+template <class... Bs> struct Bases : Bs... {
+  Bases(void* s, GM_ADDR x, int v) : Bs{v}... { Relu<<<4, nullptr, s>>>(x, v); }
+};
+auto result(void* s, GM_ADDR x, int n) noexcept(bool{true}) -> std::array<int, int{2}> {
+  Relu<<<4, nullptr, s>>>(x, n);
+  return {};
+}
+struct InBraces {
+  int a, b;
+  InBraces(void* s, GM_ADDR x, int n) : a{n}, b((Relu<<<4, nullptr, s>>>(x, n), 0)) {}
+};
+struct OwnBraces { void* s; GM_ADDR x; int n = 7, b{(Relu<<<4, nullptr, s>>>(x, n), 0)}; };
+struct alignas(64) Aligned : std::array<int, (sizeof(int) > 2)> {
+  static inline int r = g_stream ? (Relu<<<4, nullptr, g_stream>>>(g_x, 1), 1) : 0;
+};
+int in_braces{g_stream ? (Relu<<<4, nullptr, g_stream>>>(g_x, 1), 1) : 0};
+int chosen_at_start = (g_x && g_stream) ? (Relu<<<4, nullptr, g_stream>>>(g_x, 1), 1) : g_stream ?
+    (Relu<<<4, nullptr, g_stream>>>(g_x, 2), 1) : 0;
+int listed[] = {(g_stream ? Relu<<<4, nullptr, g_stream>>>(g_x, 2) : void(), 1)};
+auto launcher = [] (void* s, GM_ADDR x) mutable noexcept -> void { Relu<<<4, nullptr, s>>>(x, 7); };
 int start() { return 0; }
 int at_start = g_stream ? (Relu<<<4, nullptr, g_stream>>>(g_x, 7), 1) : start(), braced{at_start ? 1 : 2};
 int of_a_name(const char* name) { return string(name) == "go_name" ? 7 : 8; }
@@ -123,6 +151,12 @@ GO(member, Derived<int>(s, x))
 GO(outside, Derived<int>(s, x, 7))
 GO(initialized, g_stream = s; g_x = x; Members())
 GO(defaulted, g_stream = s; g_x = x; Members::defaulted())
+GO(required, required(s, x, 7))
+GO(bases, Bases<One, Other>(s, x, 7))
+GO(result, result(s, x, 7))
+GO(in_braces, InBraces(s, x, 7))
+GO(own_braces, OwnBraces{s, x})
+GO(launcher, launcher(s, x))
 GO(name, Relu<<<4, nullptr, s>>>(x, of_a_name(__func__)))
 int copies() { return Counted::copies; }
 int go_null(void* s, GM_ADDR x) {
@@ -149,7 +183,8 @@ WANTED = {"deduced": 7, "defaults": 6, "sized": 7, "sized_less": 7, "chosen": 7,
 WANTED |= {"braces_two": 12, "zero": 12, "taken": 8, "plain": 7, "brackets": 7, "Relu": 7, "Exp": 7, "accumulate": 7}
 WANTED |= {"add_custom": 7, "beside": 7, "kernel": 7, "held": 7, "binding": 7, "pointer": 7, "nested": 7}
 WANTED |= {"each": 7, "pick": 7, "all_of": 7, "bracketed": 7, "member": 7, "outside": 7, "initialized": 7}
-WANTED |= {"defaulted": 7, "name": 7}
+WANTED |= {"defaulted": 7, "name": 7, "required": 7, "bases": 7, "result": 7, "in_braces": 7, "own_braces": 7}
+WANTED |= {"launcher": 7}
 
 
 @pytest.fixture(scope="module")
@@ -186,6 +221,7 @@ MISTAKES = {
     "k<<<s, nullptr, s>>>(x, 7);": ("could not convert", 1),
     "k<<<4, nullptr, s>>>(x, 7;": ("the kernel's arguments do not end", 1),
     "k<<<4, nullptr, s>>>(x, ({ if (!s) return; 7; }));": ("return in an argument of a launch would leave", 1),
+    "k<<<4, nullptr, s>>>(x, co_await s);": ("co_await in an argument of a launch: give its result a name before", 1),
     "unknown<<<4, nullptr, s>>>(x, 7);": ("‘unknown’ was not declared in this scope", 1),
     "t<Unknown><<<4, nullptr, s>>>(x, 7);": ("‘Unknown’ was not declared in this scope", 5),
 }

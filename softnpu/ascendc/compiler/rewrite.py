@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 
+import places
 from declarator import specialized
 from kernels import Kernel
 from text import angle, closing, commas
@@ -193,7 +194,9 @@ def launches(unit: Unit, found: list[Kernel], unstated: str) -> None:
             raise unit.error(
                 first, "return in an argument of a launch would leave the launch alone: give it a variable"
             )
-        own, refers = f"ascendc_{at}", "&" if unit.local(at) else ""
+        if waits := re.search(r"\bco_(?:await|yield)\b", code[first:behind]):
+            raise unit.error(first, f"{waits.group()} in an argument of a launch: give its result a name before it")
+        own, refers = f"ascendc_{at}", "&" if places.local(unit, at) else ""
         taken = f"[{refers}]"
         if word := _FUNCTION.search(code, first, behind):  # the lambda has a name of its own
             taken = f"[{refers}{', ' * bool(refers)}{own}_in = {word.group()}]"

@@ -76,16 +76,19 @@ def chosen(paths: list[str], kernels: set[str]) -> str:
 
 
 def is_read(code: str, kernel: str) -> bool:
-    """Whether the kernel's body has GET_TILING_DATA in no inner braces and under no #if: then each launch reads it."""
+    """Whether the kernel's body has GET_TILING_DATA in no inner braces, under no #if and behind no return or jump: then
+    each launch reads it."""
     for head in re.finditer(rf"\b{kernel}\s*\(", code):
         end = closing(code, head.end() - 1)
         if end < 0 or not (opened := re.match(r"\)\s*\{", code[end:])):
             continue
         start = end + opened.end()
-        body = code[start : max(start, closing(code, start - 1))]
-        while (plain := re.sub(r"\{[^{}]*\}", " ", body)) != body:
+        body = whole = code[start : max(start, closing(code, start - 1))]
+        while (plain := re.sub(r"\{[^{}]*\}", lambda inner: " " * len(inner[0]), body)) != body:
             body = plain
-        return not _BRANCH.search(body) and re.search(r"\bGET_TILING_DATA\w*\s*\(", body) is not None
+        if _BRANCH.search(body) or not (got := re.search(r"\bGET_TILING_DATA\w*\s*\(", body)):
+            return False
+        return not re.search(r"\b(?:return|goto|throw)\b", whole[: got.start()])
     return False
 
 

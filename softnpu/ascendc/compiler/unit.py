@@ -19,10 +19,6 @@ _DIGRAPH = re.compile(r"<%|%>|<:(?!:[^:>])|:>")
 _BRACKETS = {"<%": "{ ", "%>": "} ", "<:": "[ ", ":>": "] "}
 _NAMESPACE = re.compile(r"(\binline\s+)?\bnamespace\b([\w:\s]*)$")
 _LINKAGE = re.compile(r'\bextern\s+"(C|C\+\+)"\s*$')
-# In front of a { that begins a function's body or a lambda's; behind } alone it follows members' initializers.
-_BODY = re.compile(r"\)|\]\s*$|^\}\s*(?:,|$)")
-_ALIGNED = re.compile(r"\balignas\s*\([^()]*\)")
-_INITIALIZERS = re.compile(r"\)[^;{}()]*(?<!:):(?!:)")
 _LAUNCHES = re.compile(r"__global__|<<\s?<(?!<)(?<!operator<<<)(?<!operator<< <)(?<!operator <<<)")
 _LINE = re.compile(r"^(?![ \t]*#).+$", re.MULTILINE)  # one that is no marker
 
@@ -95,8 +91,10 @@ class Unit:
         self.attributed_code = "".join(code)
         self.attributes = list(attributes(self.attributed_code))
         self.code = _without(self.attributes, self.attributed_code)
-        self._locals: list[bool] = []  # beside the scopes: whether a function's body is around
+        self._inner: list[int] = []  # beside the scopes: the brace that is open there, or -1
+        self._outer: dict[int, int] = {}  # of an open brace: the one around it
         self._opened, self._scopes = self._braces()
+        self.kinds: dict[int, str] = {}  # of a brace: what it opens (places.py)
 
     def bare(self, start: int, end: int) -> str:
         """A piece of the text without attributes."""
@@ -122,21 +120,18 @@ class Unit:
         """Where scopes change, and to what: namespaces and whether extern "C" is open; None inside of other braces."""
         opened, scopes, last = [0], [((), False)], 0
         stack: list[tuple[Scope, bool] | None] = [((), False)]
-        bodies, self._locals = [False], [False]
+        braces = self._inner = [-1]
         for brace in _BRACE.finditer(self.code):
             at = brace.start()
-            begin = max(last, self.code.rfind(";", last, at) + 1)
-            head = "" if bodies[-1] else self.code[begin:at]
-            whole = self.code[begin - (begin == last > 0) : at]  # with the brace before it
             if brace.group() == "}":
                 if len(stack) > 1:
                     stack.pop()
-                    bodies.pop()
             elif stack[-1] is None:
                 stack.append(None)
-                bodies.append(bodies[-1] or _BODY.search(_ALIGNED.sub("", whole)) is not None)
             else:
                 scope, linkage = stack[-1]
+                start = max(last, self.code.rfind(";", last, at) + 1)
+                head = self.code[start:at]
                 if named := _NAMESPACE.search(head):
                     parts = [] if named.group(1) else re.sub(r"\binline\s+\w+", "", named.group(2)).split("::")
                     stack.append((scope + tuple(name for part in parts if (name := part.strip())), linkage))
@@ -144,11 +139,12 @@ class Unit:
                     stack.append((scope, language.group(1) == "C"))
                 else:
                     stack.append(None)
-                bodies.append(stack[-1] is None and _BODY.search(_ALIGNED.sub("", whole)) is not None)
             last = at + 1
             opened.append(at)
             scopes.append(stack[-1])
-            self._locals.append(bodies[-1])
+            if brace.group() == "{":
+                self._outer[at] = braces[-1]
+            braces.append(at if brace.group() == "{" else self._outer.get(braces[-1], -1))
         return opened, scopes
 
     def declares(self, name: str) -> bool:
@@ -164,16 +160,12 @@ class Unit:
         """Not inside of a class or function."""
         return self._scopes[bisect.bisect_right(self._opened, at) - 1] is not None
 
-    def local(self, at: int) -> bool:
-        """Whether a lambda there may refer to what is around it: in a function, in what a constructor gives its members
-        and in what a class gives those that are not static."""
-        number = bisect.bisect_right(self._opened, at) - 1
-        if self._locals[number]:
-            return True
-        head = self.code[max(self._opened[number] + 1, self.code.rfind(";", 0, at) + 1) : at]
-        if _INITIALIZERS.search(head):
-            return True
-        return self._scopes[number] is None and re.match(r"(?!.*\bstatic\b)[^(=]*=", head, re.DOTALL) is not None
+    def around(self, at: int) -> list[int]:
+        """The braces that are open there, from the outermost."""
+        found, brace = [], self._inner[bisect.bisect_right(self._opened, at) - 1]
+        while brace >= 0:
+            found, brace = [brace, *found], self._outer[brace]
+        return found
 
     def namespace(self, scope: Scope, parts: Scope) -> Scope | None:
         """Which one `parts` (a, b of a::b) mean in a scope; None if they name something else."""
