@@ -44,6 +44,14 @@ struct ClipRows : OpDef {
   }
 };
 OP_ADD(ClipRows);
+struct Early : OpDef {
+  explicit Early(const char* n) : OpDef(n) {
+    Input("x").DataType({ge::DT_FLOAT});
+    Output("y").DataType({ge::DT_FLOAT});
+    AICore().SetTiling(optiling::Nothing).AddConfig("ascend910b");
+  }
+};
+OP_ADD(Early);
 struct Ones : OpDef {
   explicit Ones(const char* n) : OpDef(n) {
     Input("x").DataType({ge::DT_FLOAT});
@@ -69,6 +77,18 @@ extern "C" __global__ __aicore__ void clip_rows(GM_ADDR x, GM_ADDR bias, GM_ADDR
   *(__gm__ float*)y = t.most;
 }
 """,
+    "early": """#include "kernel_operator.h"
+struct T { float most; };
+extern "C" __global__ __aicore__ void early(GM_ADDR x, GM_ADDR y, GM_ADDR workspace, GM_ADDR tiling) {
+  REGISTER_TILING_DEFAULT(T);
+  if (x != nullptr) {
+    *(__gm__ float*)y = 3;
+    return;
+  }
+  GET_TILING_DATA(t, tiling);
+  *(__gm__ float*)y = t.most;
+}
+""",
     "ones": """#include "kernel_operator.h"  // GET_TILING_DATA(t, tiling) is not needed
 extern "C" __global__ __aicore__ void ones(GM_ADDR x, GM_ADDR y, GM_ADDR workspace, GM_ADDR tiling) {
   *(__gm__ float*)y = 1;
@@ -80,7 +100,10 @@ import ctypes, sys, torch, torch_npu
 from tests.ascendc.packaged import Functions
 call, most = Functions(sys.argv[1]), float(sys.argv[2])
 x, y = torch.zeros(2, 1, device="npu")
-said = call("aclnnClipRows", x, None, ctypes.c_double(most), y) if most else call("aclnnOnes", x, y)
+if most > 0:
+    said = call("aclnnClipRows", x, None, ctypes.c_double(most), y)
+else:
+    said = call("aclnnOnes" if most == 0 else "aclnnEarly", x, y)
 print(said or y.item())
 """
 
@@ -113,6 +136,7 @@ def test_a_tiling_that_was_saved_without_its_size(package):
 
 def test_a_kernel_without_a_tiling_needs_no_size(package):
     assert called(package, 0).stdout == "1.0\n"
+    assert called(package, -1).stdout == "3.0\n"  # it returns before it reads one
 
 
 @pytest.mark.parametrize(

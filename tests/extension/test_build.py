@@ -42,23 +42,26 @@ def test_its_folders_are_there():
     assert names <= {file.name for path in library_paths() for file in Path(path).iterdir()}
 
 
-@pytest.mark.parametrize("compiler", ["", "g++", "/usr/bin/ccache x86_64-linux-gnu-g++-12", "clang++"])
+@pytest.mark.parametrize("compiler", ["", " ", "g++", "g++ -m64", "/usr/bin/ccache x86_64-linux-gnu-g++-12", "clang++"])
 def test_an_ascendc_source_needs_bisheng(tmp_path, monkeypatch, compiler):
     """g++ takes it for a library: nothing is compiled, and the linker's error names an object that is not there."""
     monkeypatch.setenv("CXX", compiler)
-    said = rf"load: \S+/k.asc is AscendC, .* and CXX is {re.escape(compiler) or 'not set'}: set CXX=/\S+/bin/bisheng$"
+    now = re.escape(compiler.strip()) or "not set"
+    said = rf"load: \S+/k.asc is AscendC, .* and CXX is {now}: set CXX=/\S+/bin/bisheng$"
     for sources in (str(tmp_path / "k.asc"), ["host.cpp", tmp_path / "k.asc"]):
         with pytest.raises(ValueError, match=said):
             load("k", sources)
 
 
 def test_bisheng_is_given_the_ascendc_source(tmp_path, monkeypatch):
-    """And any compiler of a name that is none of g++'s."""
+    """And any compiler that is named by its path."""
     monkeypatch.setenv("PATH", TOOLS)
     (tmp_path / "k.asc").write_text("")
-    (tmp_path / "own").write_text('#!/bin/sh\ncase "$*" in *.asc*) echo "own compiler: $*"; exit 1;; esac\ng++ "$@"\n')
-    (tmp_path / "own").chmod(0o755)
-    monkeypatch.setenv("CXX", str(tmp_path / "own"))
+    (tmp_path / "g++").write_text(
+        '#!/bin/sh\ncase "$*" in *.asc*) echo "own compiler: $*"; exit 1;; esac\n/usr/bin/g++ "$@"\n'
+    )
+    (tmp_path / "g++").chmod(0o755)
+    monkeypatch.setenv("CXX", str(tmp_path / "g++"))
     with pytest.raises(RuntimeError, match="own compiler: .*k.asc"):
         load("k", [str(tmp_path / "k.asc")], build_directory=str(tmp_path))
 

@@ -260,11 +260,12 @@ class Custom:
                     f"{function} of {owner} takes {len(parameters)} values, {listed}; the row gives "
                     f"{', '.join(values)}{cure}"
                 )
+            const = owner == "CANN" or any(p.is_read for p in parameters)  # or a header that says nothing
             for place, (p, name) in enumerate(zip(parameters, values, strict=True), 1):
-                if p.is_written and name in arguments and not arguments[name].alias:
+                if p.is_written and const and name in arguments and not arguments[name].alias:
                     raise wrong(
                         f"exec: {name} is not written (Tensor(a!)), and parameter {place} of {function}({listed}) is: "
-                        "is the order right?"
+                        f"is the order right? If {name} is to change, write Tensor(a!) in its place"
                     )
             pairs = zip(parameters, values, strict=True)
             values = [f"static_cast<{p.type}>({v})" if p.type in NUMBERS else v for p, v in pairs]

@@ -14,14 +14,17 @@ from typing import NamedTuple
 
 # Inputs that CANN declares without const, as what is written is.
 READ = {(f"aclnnGroupedMatmulFinalizeRouting{v}", name) for v, name in (("", "w"), ("V2", "x2"), ("V3", "x2"))}
+TENSORS = re.compile(r"(const )?aclTensor(?:List)?\s*\*")
 
 
 class Parameter(NamedTuple):
-    """`text` as it is declared, `type` without const and name. `is_written`: a tensor, or a list, that is not const."""
+    """`text` as it is declared, `type` without const and name. `is_written`: a tensor, or a list, that is not const;
+    `is_read`: one that is."""
 
     text: str
     type: str
     is_written: bool
+    is_read: bool
 
 
 class Functions:
@@ -72,5 +75,6 @@ def declared(function: str, text: str) -> list[Parameter] | None:
 def parameter(function: str, text: str) -> Parameter:
     bare = re.sub(r"\s*\w+$", "", text.removeprefix("const "))
     name = text.removeprefix("const ").removeprefix(bare).strip()
-    written = re.match(r"aclTensor(?:List)?\s*\*", text) is not None and (function, name) not in READ
-    return Parameter(text, bare, written)
+    tensors = TENSORS.match(text)
+    written = tensors is not None and tensors[1] is None and (function, name) not in READ
+    return Parameter(text, bare, written, tensors is not None and tensors[1] is not None)

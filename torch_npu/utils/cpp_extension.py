@@ -72,9 +72,10 @@ def NpuExtension(name: str, sources: list[str], *args: Any, **kwargs: Any) -> Ex
 
 
 def _check_compiler(sources: Iterable[str | os.PathLike]) -> None:
-    """g++ takes *.asc for a library and compiles nothing; what else CXX names may be bisheng under another name."""
-    compiler = os.environ.get("CXX", "")
-    if compiler and not re.fullmatch(r"(?:.*-)?(?:c|g|clang)\+\+(?:-[\d.]+)?", os.path.basename(compiler.split()[-1])):
+    """g++ takes *.asc for a library and compiles nothing; what else CXX names, or by a path, may be bisheng."""
+    compiler = os.environ.get("CXX", "").strip()
+    words = [word for word in compiler.split() if not word.startswith("-")]
+    if words and not re.fullmatch(r"(?:[^/]*-)?(?:c|g|clang)\+\+(?:-[\d.]+)?", words[-1]):
         return
     for source in map(os.fspath, sources):
         if source.endswith(".asc"):

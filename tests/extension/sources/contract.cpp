@@ -293,10 +293,12 @@ Tensor sum(const Tensor& x, at::IntArrayRef dims, at::ScalarType type) {
   EXEC_NPU_CMD_EXT(aclnnReduceSum, x, dims, false, type, out);
   return out;
 }
-// The clamp without one of its bounds: null.
+// The clamp without one of its bounds: null, whatever number is not given.
 Tensor clamp(const Tensor& x, const std::optional<at::Scalar>& low, const std::optional<at::Scalar>& high) {
   Tensor out = at::empty_like(x);
-  EXEC_NPU_CMD_EXT(aclnnClamp, x, low, high, out);
+  std::optional<double> least;
+  if (low) least = low->toDouble();
+  EXEC_NPU_CMD_EXT(aclnnClamp, x, least, high, out);
   return out;
 }
 // A text in each way that C++ has it; no offset; a list of C.

@@ -168,6 +168,11 @@ auto convert(const std::optional<T>& value) {
   return value ? convert(*value) : Made();
 }
 template <class T>
+  requires std::is_arithmetic_v<T>
+Handle<aclScalar> convert(const std::optional<T>& value) {
+  return value ? convert(at::Scalar(*value)) : Handle<aclScalar>();
+}
+template <class T>
   requires std::is_member_pointer_v<T>
 void convert(T) = delete;
 inline Handle<aclBoolArray> convert(const std::vector<bool>& values) {
@@ -274,6 +279,6 @@ void exec_npu_cmd(const AclnnFunction& function, const A&... arguments) {
     static_assert(npu_wrong_ != 1, #aclnn_function " is declared with another number of values (" #__VA_ARGS__ ")"); \
     static_assert(npu_wrong_ != 2, "of the values of " #aclnn_function " (" #__VA_ARGS__                             \
                                    ") one is of another kind than its declaration has in that place; a number in "   \
-                                   "the place of an aclScalar* is at::Scalar(0.5)");                                 \
+                                   "the place of an aclScalar* is at::Scalar(0.5), nothing is nullptr");             \
     ::torch_npu::extension::exec_npu_cmd(npu_function_, __VA_ARGS__);                                                \
   } while (false)
