@@ -103,19 +103,21 @@ void Run::run_block(uint32_t index) noexcept {
   }
   const std::lock_guard lock(mutex_);
   ++finished_;
-  if (failed) fail(text);
+  if (failed) fail(text, index);
   look_for_deadlock();
 }
 
-void Run::fail(std::string text) noexcept {
-  if (failed_) {  // the first failure counts; others follow from it
+void Run::fail(std::string text, int64_t block) noexcept {
+  if (failed_) {  // others may follow from the first; of blocks that fail by themselves the lowest counts, so that each run says the same
     constexpr std::string_view kFollows = ": " SOFTNPU_ASCENDC_FOLLOWS;  // behind "block 0: file:line: SyncAll"
     const size_t start = text.find(": ");
     if (deadlock_ && text.ends_with(kFollows) && start + 2 < text.size() - kFollows.size())
       ++waited_[text.substr(start + 2, text.size() - kFollows.size() - start - 2)];
+    if (block < failed_by_ && !given_up_ && !text.ends_with(kFollows)) failed_by_ = block, error_ = std::move(text);
     return;
   }
   failed_ = true;
+  failed_by_ = block;
   error_ = std::move(text);
   changed_.notify_all();
 }

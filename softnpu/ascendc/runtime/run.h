@@ -49,7 +49,7 @@ class Run final : public Helped {
   void run_block(uint32_t index) noexcept;
   std::string places() const;
   // All with the lock held.
-  void fail(std::string text) noexcept;
+  void fail(std::string text, int64_t block = kNone) noexcept;
   bool wait(std::unique_lock<std::mutex>& lock, const std::function<bool()>& over) noexcept;
   void look_for_deadlock() noexcept;
   bool call_helper() noexcept;
@@ -66,6 +66,8 @@ class Run final : public Helped {
   std::atomic<int> threads_ = 0;                   // of the pool: called, and not back yet; written with the lock held
   std::vector<const std::function<bool()>*> waiting_;
   bool failed_ = false;
+  static constexpr int64_t kNone = -1;  // the run itself
+  int64_t failed_by_ = kNone;           // the block whose error it is
   std::string error_;
   const char* given_up_ = nullptr;  // in place of it
   bool deadlock_ = false;
