@@ -1,7 +1,8 @@
 """torchvision's own training scripts (references/), as they stand: classification with its recipe, similarity.
 
 No index serves them: an archive does, made in a clone of pytorch/vision by
-`git archive 49496c4f LICENSE references | xz > $ANYCEND_THIRD/torchvision_references.tar.xz`. On the npu
+`git archive 49496c4f LICENSE references | xz > $ANYCEND_THIRD/torchvision_references.tar.xz`, or of the same folders in
+Debian's source package pytorch-vision (0.21.0 was tried: all three rows pass). On the npu
 `from torch_npu.contrib import transfer_to_npu` comes first and the script is told --device cuda; on the CPU --device
 cpu. With two ranks the classification script is CUDA's alone: there CudaIsTheCpu stands in. The data are small pictures
 whose colour is their class.
