@@ -11,6 +11,7 @@ import pytest
 from tests.ascendc.kit import bisheng, build
 
 SOURCE = """#include "kernel_operator.h"
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <memory>
@@ -92,6 +93,29 @@ template <class T> concept Small = sizeof(T) < 16;
 template <class T> void required(void* s, GM_ADDR x, T n) requires requires { sizeof(T); } && Small<T> {
   kernel<T><<<4, nullptr, s>>>(x, n);
 }
+template <class T> enable_if_t<sizeof(T) >= 4> at_least(void* s, GM_ADDR x, T n) { kernel<<<4, nullptr, s>>>(x, n); }
+template <class T, class = enable_if_t<sizeof(T) <= 4>> void at_most(void* s, GM_ADDR x, T n) {
+  kernel<<<4, nullptr, s>>>(x, n);
+}
+template <int N = 1 << 2, bool Few = N < 8> void shifted(void* s, GM_ADDR x) { Relu<<<N, nullptr, s>>>(x, Few + 6); }
+struct Pipeline {
+  void* s;
+  Pipeline& operator=(GM_ADDR x);
+  template <int N = 1 << 2> static void go(void* s, GM_ADDR x) { Relu<<<N, nullptr, s>>>(x, 7); }
+};
+Pipeline& operator+=(Pipeline& q, GM_ADDR x) {
+  Relu<<<4, nullptr, q.s>>>(x, 7);
+  return q;
+}
+Pipeline& Pipeline::operator = (GM_ADDR x) {
+  Relu<<<4, nullptr, s>>>(x, 7);
+  return *this;
+}
+auto operator<<(Pipeline q, GM_ADDR x) -> Pipeline {
+  Relu<<<4, nullptr, q.s>>>(x, 7);
+  return q;
+}
+constexpr auto constrained = [](auto s, auto x) requires (sizeof(x) > 0) { Relu<<<4, nullptr, s>>>(x, 7); };
 struct One { int n; };
 struct Other { int m; };
 template <class... Bs> struct Bases : Bs... {
@@ -151,6 +175,15 @@ GO(member, Derived<int>(s, x))
 GO(outside, Derived<int>(s, x, 7))
 GO(initialized, g_stream = s; g_x = x; Members())
 GO(defaulted, g_stream = s; g_x = x; Members::defaulted())
+GO(at_least, at_least(s, x, 7))
+GO(at_most, at_most(s, x, 7))
+GO(shifted, shifted(s, x))
+GO(assigned, Pipeline{s} = x)
+GO(added, Pipeline q{s}; q += x)
+GO(piped, Pipeline{s} << x)
+GO(pipeline, Pipeline::go(s, x))
+GO(constrained, constrained(s, x))
+GO(largest, Relu<<<4, nullptr, s>>>(x, std::max({1, 7, 2}) + [] { return 0; }()))
 GO(required, required(s, x, 7))
 GO(bases, Bases<One, Other>(s, x, 7))
 GO(result, result(s, x, 7))
@@ -184,7 +217,8 @@ WANTED |= {"braces_two": 12, "zero": 12, "taken": 8, "plain": 7, "brackets": 7, 
 WANTED |= {"add_custom": 7, "beside": 7, "kernel": 7, "held": 7, "binding": 7, "pointer": 7, "nested": 7}
 WANTED |= {"each": 7, "pick": 7, "all_of": 7, "bracketed": 7, "member": 7, "outside": 7, "initialized": 7}
 WANTED |= {"defaulted": 7, "name": 7, "required": 7, "bases": 7, "result": 7, "in_braces": 7, "own_braces": 7}
-WANTED |= {"launcher": 7}
+WANTED |= {"launcher": 7, "at_least": 7, "at_most": 7, "shifted": 7, "assigned": 7, "added": 7, "piped": 7}
+WANTED |= {"pipeline": 7, "constrained": 7, "largest": 7}
 
 
 @pytest.fixture(scope="module")

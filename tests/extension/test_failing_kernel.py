@@ -49,9 +49,10 @@ def test_who_launches_a_kernel_is_told_its_line_and_to_wait_behind_it(program, b
 
 
 def test_of_blocks_that_fail_at_once_the_lowest_is_told(program):
-    code = "for _ in range(50):\n    launch('overflows'); met(torch.npu.synchronize)\n"
-    said = run(program + code).stdout.splitlines()
-    assert len(said) == 50 and all("overflows failed on device 0: block 0: failing.asc" in line for line in said)
+    for name in ("overflows", "overflows_later"):
+        code = f"for _ in range(50):\n    launch('{name}'); met(torch.npu.synchronize)\n"
+        said = run(program + code).stdout.splitlines()
+        assert len(said) == 50 and all(f"{name} failed on device 0: block 0: failing.asc" in line for line in said)
 
 
 def test_the_remedy_raises_the_error_at_the_launch(program):

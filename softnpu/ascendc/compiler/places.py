@@ -11,11 +11,9 @@ from unit import Unit
 
 _NEXT = re.compile(r"\s*(\S)")
 _ALIGNED = re.compile(r"\balignas\s*\(\)")
-_ANGLES = re.compile(r"<[^<>]*>")
 _NAMESPACE = re.compile(r'\bnamespace\b[\w:\s]*$|\bextern\s+"C(?:\+\+)?"\s*$')
-_CLASS = re.compile(r"\b(?:class|struct|union|enum)\b\s*[\w:\s]*(?:(?<!:):(?!:).*)?$", re.DOTALL)
-_LAMBDA = re.compile(r"\[\]\s*(?:\(\)\s*)?(?:(?:mutable|constexpr|noexcept)\b\s*(?:\(\)\s*)?)*(?:->.*)?$", re.DOTALL)
-_IS = re.compile(r"(?<![=!<>])(?<!operator)=(?!=)")
+_CLASS = re.compile(r"\b(?:class|struct|union|enum)\s+[\w:\s]*?(?:<[^{}]*>\s*)?(?:\bfinal\s*)?(?<!:):(?!:)", re.DOTALL)
+_FUNCTION = re.compile(r"\)|\[\]\s*(?:<[^{}]*>\s*)?(?:\b(?:mutable|constexpr|noexcept)\s*)*$")
 _MEMBERS = re.compile(r"\)\s*(?:noexcept\b\s*(?:\(\))?\s*)?(?<!:):(?!:)")
 
 
@@ -39,27 +37,18 @@ def _head(code: str, at: int) -> str:
     return "".join(pieces)
 
 
-def _plain(head: str) -> str:
-    head = _ALIGNED.sub("", head)
-    while (bare := _ANGLES.sub("", head)) != head:
-        head = bare
-    return head
-
-
 def _kind(head: str, around: str) -> str:
-    """Of what begins with the brace behind `head`."""
+    """Of what begins with the brace behind `head`. In doubt it is a function's body: launches are there."""
+    head = _ALIGNED.sub("", head)
     if _NAMESPACE.search(head):
         return "namespace"
-    plain = _plain(head)
-    if "(" not in plain.replace("()", "") and _CLASS.search(plain) and not _IS.search(plain):
+    if _CLASS.search(head):
         return "class"
-    if _IS.search(plain):
-        return "body" if _LAMBDA.search(plain) else _given(plain, around)
-    return "body" if ")" in plain or _LAMBDA.search(plain) else _given(plain, around)
-
-
-def _given(plain: str, around: str) -> str:
-    return "member" if around == "class" and not re.search(r"\bstatic\b", plain) else "value"
+    if _FUNCTION.search(head):
+        return "body"
+    if re.search(r"\b(?:class|struct|union|enum)\b", head) and "=" not in head:
+        return "class"
+    return "value" if around != "class" or re.search(r"\bstatic\b", head) else "member"
 
 
 def local(unit: Unit, at: int) -> bool:
@@ -70,9 +59,9 @@ def local(unit: Unit, at: int) -> bool:
         around = unit.kinds[brace]
         if around in ("body", "member"):
             return True
-    plain = _plain(_head(unit.code, at))
-    begun = _IS.search(plain)
-    if (members := _MEMBERS.search(plain)) and not (begun and begun.start() < members.start()):
+    head = _head(unit.code, at)
+    if _MEMBERS.search(head) and "?" not in head:
         return True
-    return bool(around == "class" and begun and "(" not in plain[: begun.start()].replace("()", "")
-                and not re.search(r"\bstatic\b", plain))  # fmt: skip
+    before, is_given, _ = head.partition("=")
+    opened = "(" in before.replace("()", "")  # what a function is given where it is called without
+    return bool(around == "class" and is_given and not opened and not re.search(r"\bstatic\b", head))

@@ -27,7 +27,7 @@ _STATEMENTS = frozenset(
 )
 _NAME = re.compile(r"(?:::)?[A-Za-z_]\w*(?:(?:::|\.|->)[A-Za-z_]\w*)*")
 _FUNCTION = re.compile(r"\b__(?:func|FUNCTION|PRETTY_FUNCTION)__\b")
-_LEAVES = re.compile(r"\(\s*\{.*\breturn\b", re.DOTALL)  # a statement expression's return
+_LAMBDA = re.compile(r"\[[^\[\]]*\]\s*(?:\([^()]*\))?[^{};()]*\{[^{}]*\}")
 _OPERATOR = re.compile(r"\boperator\s*$")
 _NEAR, _FAR = 300, 1 << 16  # characters of a name; of a launch, or of what it calls, that are looked at
 _NO_LAUNCH = "<<< begins a launch that has no kernel before it, or no >>> after it"
@@ -167,6 +167,15 @@ def _arguments(unit: Unit, at: int) -> int:
     raise unit.error(at, "the kernel's arguments do not end")
 
 
+def _leaves(arguments: str) -> bool:
+    """Whether a statement expression among them, ({ ... }), returns from the function around it."""
+    bare = arguments
+    while (without := _LAMBDA.sub("[]", bare)) != bare:
+        bare = without
+    groups = (bare[found.end() : closing(bare, found.end() - 1)] for found in re.finditer(r"\(\s*\{", bare))
+    return any(";" in group and re.search(r"\breturn\b", group) for group in groups)
+
+
 def launches(unit: Unit, found: list[Kernel], unstated: str) -> None:
     """Edits the unit: each launch becomes C++. `unstated`: the type where no kernel of `found` has the name."""
     code = unit.code
@@ -190,7 +199,7 @@ def launches(unit: Unit, found: list[Kernel], unstated: str) -> None:
         last = re.sub(r"\W+", "_", name.split("::")[-1])
         first = code.index("(", done)
         behind = _arguments(unit, first)
-        if _LEAVES.search(code, first, behind):
+        if _leaves(code[first:behind]):
             raise unit.error(
                 first, "return in an argument of a launch would leave the launch alone: give it a variable"
             )

@@ -145,6 +145,7 @@ bool Run::wait(std::unique_lock<std::mutex>& lock, const std::function<bool()>& 
     look_for_deadlock();
     changed_.wait(lock, [&] { return failed_ || over(); });
     std::erase(waiting_, &over);
+    return over();  // what has come has come: the block goes on, and may fail by itself
   }
   return !failed_;
 }
@@ -182,7 +183,7 @@ bool Run::meet() noexcept {
     arrived_ = 0;
     ++rounds_;
     changed_.notify_all();
-    return !failed_;
+    return true;
   }
   return wait(lock, [this, round = rounds_] { return rounds_ != round; });
 }
