@@ -50,7 +50,10 @@ RUN = (
 # Who a row of docs/env.yaml says reads a variable, and where that is.
 TREES = {"plugin": ("torch_npu",), "softnpu": ("softnpu",), "migrate": ("migrate",), "tests": ("tests", "bench"),
          "tools": ("tools",), "build": ("cmake",)}  # fmt: skip
-FOREIGN = {"RANK_ID"}  # ModelArts' name of RANK, in a file that pytorch_gpu2npu gives away
+FOREIGN = {
+    "RANK_ID",  # ModelArts' name of RANK, in a file that pytorch_gpu2npu gives away
+    "CXX",  # the compiler of PyTorch's just-in-time builds; ours looks whether it is bisheng
+}
 
 
 def tracked(*patterns: str) -> list[Path]:
