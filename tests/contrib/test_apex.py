@@ -129,6 +129,24 @@ def test_states_of_half_parameters_are_float32_after_loading():
     assert optimizer.state[param]["exp_avg"].dtype == torch.float32 and optimizer.param_groups[0]["step"] == 3
 
 
+@pytest.mark.parametrize("make", [optimizers.FusedAdam, optimizers.FusedLAMB])
+def test_saved_states_of_half_parameters_lose_nothing(make):
+    def ended(saved: bool) -> torch.Tensor:
+        param = torch.nn.Parameter(torch.ones(3, dtype=torch.float16, device="npu"))
+        optimizer = make([param], lr=0.01)
+        for step in range(6):
+            param.grad = torch.full_like(param, 1e-4 * (step + 1))  # its square is nothing in float16
+            optimizer.step()
+            if saved:
+                state = copy.deepcopy(optimizer.state_dict())
+                optimizer = make([param], lr=0.01)
+                optimizer.load_state_dict(state)
+                state["state"][0]["exp_avg"].zero_()  # a state loaded is the optimizer's own
+        return param.detach()
+
+    assert torch.equal(ended(True), ended(False))
+
+
 def test_options_that_apex_or_we_do_not_have_are_refused():
     params = [torch.nn.Parameter(torch.ones(1, device="npu"))]
     for make in (optimizers.FusedAdam, optimizers.FusedLAMB):

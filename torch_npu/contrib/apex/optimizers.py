@@ -64,11 +64,23 @@ class _Fused(torch.optim.Optimizer):
         for p in params:
             if name not in self.state[p]:
                 self.state[p][name] = torch.zeros_like(p, dtype=torch.float32)
-        states = [self.state[p][name] for p in params]
-        for p, state in zip(params, states, strict=True):
-            if state.dtype != torch.float32:  # load_state_dict casts to the parameter's dtype
-                self.state[p][name] = state.float()
         return [self.state[p][name] for p in params]
+
+    @torch._disable_dynamo
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """As torch.optim's, but for states, which stay float32 where the parameters are not."""
+        seen: list[dict[str, Any]] = []  # what the user's hooks, which run first, have made of it
+        hook = self.register_load_state_dict_pre_hook(lambda optimizer, state: seen.append(state))
+        try:
+            super().load_state_dict(state_dict)
+        finally:
+            hook.remove()
+        saved = [index for group in seen[0]["param_groups"] for index in group["params"]]
+        present = [p for group in self.param_groups for p in group["params"]]
+        for index, p in zip(saved, present, strict=True):
+            for name, value in seen[0]["state"].get(index, {}).items():
+                if isinstance(value, torch.Tensor) and value.is_floating_point():
+                    self.state[p][name] = value.detach().clone().to(p.device, torch.float32)
 
     @torch.no_grad()
     def step(self, closure: Callable[[], Any] | None = None) -> Any:

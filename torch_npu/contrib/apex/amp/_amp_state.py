@@ -15,6 +15,25 @@ class AmpState:
         self.verbosity = 1
         self.opt_properties: Any = None  # None: initialize was not called
         self.loss_scalers: list[Any] = []
+        self.autocast: tuple[bool, torch.dtype, bool] | None = None  # what O1 has replaced: enabled, dtype, cache
+
+    def begin_autocast(self) -> None:
+        """O1: from here on, of this thread, until the next initialize."""
+        self.autocast = (
+            torch.is_autocast_enabled("npu"), torch.get_autocast_dtype("npu"), torch.is_autocast_cache_enabled(),
+        )  # fmt: skip
+        torch.set_autocast_dtype("npu", torch.float16)
+        torch.set_autocast_enabled("npu", True)
+        torch.set_autocast_cache_enabled(False)  # no block ends, so nothing would empty the cache after a step
+
+    def end_autocast(self) -> None:
+        """What an earlier O1 has set is as it was before."""
+        if self.autocast is not None:
+            enabled, dtype, cache = self.autocast
+            torch.set_autocast_enabled("npu", enabled)
+            torch.set_autocast_dtype("npu", dtype)
+            torch.set_autocast_cache_enabled(cache)
+            self.autocast = None
 
 
 _amp_state = AmpState()

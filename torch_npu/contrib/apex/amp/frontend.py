@@ -51,12 +51,13 @@ def initialize(
         check_combined_tensors: False trusts gradients to stay combined; else a look at each step brings them back.
 
     Returns: (models, optimizers), lists where lists were given; the models alone without optimizers.
-    Raises: RuntimeError for options that contradict the level, for a model in half precision, on the CPU or wrapped
-    already, for an optimizer that was prepared before.
+    Raises: RuntimeError for options that contradict the level, for a model that is not float32, on the CPU or wrapped
+    already, for an optimizer that was prepared before; ValueError for a value that an option cannot have.
     """
     _amp_state.verbosity = verbosity
     if not enabled:
-        _amp_state.opt_properties = Properties(enabled=False)
+        _amp_state.end_autocast()
+        _amp_state.opt_properties, _amp_state.loss_scalers = Properties(enabled=False), []
         return models if optimizers is None else (models, optimizers)
     options = dict(
         cast_model_type=cast_model_type, patch_torch_functions=patch_torch_functions, master_weights=master_weights,
@@ -65,6 +66,13 @@ def initialize(
         check_combined_tensors=check_combined_tensors,
     )  # fmt: skip
     chosen = properties(opt_level, options)
+    if isinstance(num_losses, bool) or not isinstance(num_losses, int) or num_losses < 1:
+        raise ValueError(f"num_losses is how many losses there are, 1 or more, not {num_losses!r}")
+    scales = dict(
+        init_scale=dynamic_init_scale, growth=scale_growth_factor, backoff=scale_backoff_factor, window=scale_window,
+        min_loss_scale=min_loss_scale, max_loss_scale=max_loss_scale,
+    )  # fmt: skip
+    scalers = [LossScaler(chosen.loss_scale, **scales) for _ in range(num_losses)]
     network = [models] if isinstance(models, torch.nn.Module) else list(models)
     several = [optimizers] if isinstance(optimizers, torch.optim.Optimizer) else list(optimizers or [])
     for model in network:
@@ -73,16 +81,10 @@ def initialize(
         models_.prepare(model, chosen)
     for optimizer in several:
         optimizers_.prepare(optimizer, chosen)
-    scales = dict(
-        init_scale=dynamic_init_scale, growth=scale_growth_factor, backoff=scale_backoff_factor, window=scale_window,
-        min_loss_scale=min_loss_scale, max_loss_scale=max_loss_scale,
-    )  # fmt: skip
-    _amp_state.opt_properties = chosen
-    _amp_state.loss_scalers = [LossScaler(chosen.loss_scale, **scales) for _ in range(num_losses)]
+    _amp_state.opt_properties, _amp_state.loss_scalers = chosen, scalers
+    _amp_state.end_autocast()
     if chosen.patch_torch_functions:
-        torch.set_autocast_dtype("npu", torch.float16)
-        torch.set_autocast_enabled("npu", True)
-        torch.set_autocast_cache_enabled(False)  # no block ends, so nothing would empty the cache after a step
+        _amp_state.begin_autocast()
     maybe_print(f"Selected optimization level {opt_level}; loss scale {chosen.loss_scale}")
     if optimizers is None:
         return models

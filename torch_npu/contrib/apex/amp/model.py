@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import inspect
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -28,14 +29,14 @@ def applied(change: Callable[[torch.Tensor], torch.Tensor], value: Any) -> Any:
 
 
 def check(model: torch.nn.Module) -> None:
-    """Raises RuntimeError for a model that is wrapped for data parallel already, on the CPU, or in half precision."""
+    """Raises RuntimeError for a model that is wrapped for data parallel already, on the CPU, or not in float32."""
     if isinstance(model, torch.nn.parallel.DistributedDataParallel | torch.nn.parallel.DataParallel):
         raise RuntimeError(
             f"Incoming model is an instance of {type(model).__name__}. Parallel wrappers should only be applied to the "
             "model(s) AFTER the model(s) have been returned from amp.initialize."
         )
     for name, parameter in model.named_parameters():
-        if parameter.is_floating_point() and (parameter.dtype in HALVES or parameter.device.type != "npu"):
+        if parameter.is_floating_point() and (parameter.dtype != torch.float32 or parameter.device.type != "npu"):
             raise RuntimeError(
                 f"Found param {name} with type {parameter.dtype} on {parameter.device}, expected float32 on the npu: "
                 "amp.initialize takes a float32 model that has been moved, and casts it itself"
@@ -57,18 +58,25 @@ def cast(model: torch.nn.Module, dtype: torch.dtype, keep_batchnorm: bool) -> No
                 setattr(module, name, buffer.to(dtype))
 
 
+class _CastForward:
+    """A model's forward that casts what goes in and what comes out. Of a copied or pickled model it is the copy's."""
+
+    def __init__(self, forward: Callable[..., Any], inputs: torch.dtype | None, outputs: torch.dtype | None) -> None:
+        functools.update_wrapper(self, getattr(forward, "__func__", forward))
+        del self.__wrapped__  # of the class, not of the model: inspect would show its self
+        self._forward, self._inputs, self._outputs = forward, inputs, outputs
+        self.__signature__ = inspect.signature(forward)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        if self._inputs is not None:
+            args, kwargs = applied(lambda t: t.to(self._inputs), (args, kwargs))
+        result = self._forward(*args, **kwargs)
+        return result if self._outputs is None else applied(lambda t: t.to(self._outputs), result)
+
+
 def patch_forward(model: torch.nn.Module, inputs: torch.dtype | None, outputs: torch.dtype | None) -> None:
     """Casts what goes into model.forward and what comes out."""
-    forward = model.forward
-
-    @functools.wraps(forward)
-    def cast_forward(*args: Any, **kwargs: Any) -> Any:
-        if inputs is not None:
-            args, kwargs = applied(lambda t: t.to(inputs), (args, kwargs))
-        result = forward(*args, **kwargs)
-        return result if outputs is None else applied(lambda t: t.to(outputs), result)
-
-    model.forward = cast_forward
+    model.forward = _CastForward(model.forward, inputs, outputs)
 
 
 def float_state_dict(model: torch.nn.Module, state: dict[str, Any], prefix: str, local: Any) -> None:

@@ -1,7 +1,8 @@
 """What a level does to an optimizer: float32 master copies, gradients brought from the scaled ones, steps skipped.
 
 Gradients that were there before a backward pass are kept and added to, as in Apex. With combine_grad the gradients of a
-dtype lie in one tensor. Called by frontend.py (prepare) and handle.py (before and after a backward pass).
+dtype lie in one tensor. What somebody else writes to the model, a checkpoint or another rank's weights, goes to the
+master copies too. Called by frontend.py (prepare) and handle.py (before and after a backward pass).
 """
 
 from __future__ import annotations
@@ -29,24 +30,35 @@ class Stash:
         self.masters: list[torch.nn.Parameter] = []
         self.skip: str | None = None  # why the next step is skipped
         self.scaled = False  # gradients of an earlier pass wait to be unscaled
+        self._versions: list[int] = []  # of the halves, when they last were what their masters are
         self._before: dict[torch.nn.Parameter, torch.Tensor] = {}
         self._combined: list[torch.Tensor] = []
         if properties.master_weights:
-            self._make_masters()
+            for group in optimizer.param_groups:
+                self.make_masters(group)
+            if self.masters and optimizer.state:
+                optimizer.load_state_dict(optimizer.state_dict())  # its states become float32, too
 
-    def _make_masters(self) -> None:
+    def make_masters(self, group: dict[str, Any]) -> None:
+        """Gives the half-precision parameters of a group their copies, which the optimizer updates in their place."""
         state = self.optimizer.state
-        for group in self.optimizer.param_groups:
-            for index, parameter in enumerate(group["params"]):
-                if parameter.dtype in HALVES:
-                    master = torch.nn.Parameter(parameter.detach().float(), parameter.requires_grad)
-                    self.halves.append(parameter)
-                    self.masters.append(master)
-                    group["params"][index] = master
-                    if parameter in state:
-                        state[master] = state.pop(parameter)
-        if self.masters and state:
-            self.optimizer.load_state_dict(self.optimizer.state_dict())  # its states become float32, too
+        for index, parameter in enumerate(group["params"]):
+            if parameter.dtype in HALVES:
+                master = torch.nn.Parameter(parameter.detach().float(), parameter.requires_grad)
+                self.halves.append(parameter)
+                self.masters.append(master)
+                self._versions.append(-1)  # whatever is written before the first backward pass, by .data too
+                group["params"][index] = master
+                if parameter in state:
+                    state[master] = state.pop(parameter)
+
+    @torch.no_grad()
+    def take_written(self) -> None:
+        """What was written to the model since the last step becomes the masters'; what is as it was keeps its bits."""
+        for index, (half, master) in enumerate(zip(self.halves, self.masters, strict=True)):
+            if half._version != self._versions[index]:
+                master.copy_(torch.where(master.to(half.dtype) == half, master, half.float()))
+                self._versions[index] = half._version
 
     def direct(self) -> list[torch.nn.Parameter]:
         """What the optimizer updates without a copy."""
@@ -59,6 +71,7 @@ class Stash:
 
     def before_backward(self, scale: float) -> None:
         """Sets gradients of earlier passes aside, or scales them where they stay."""
+        self.take_written()
         if self.scaled:
             return
         if self._combined:
@@ -94,8 +107,6 @@ class Stash:
             new += [p.grad for p in self.halves if p.grad is not None]
         if self.properties.combine_ddp:
             self._average(new)
-        if not new:
-            return
         self._to_masters(scaler)
         scaled = [g for g in new if not (self.masters and g.dtype in HALVES)]
         self._unscale(scaled, scaler)
@@ -140,23 +151,26 @@ class Stash:
             torch._foreach_mul_(grads, 1.0 / scale)
 
     def after_step(self) -> None:
-        """The updated masters go back to the model."""
+        """The updated masters go back to the model, and their gradients are dropped: model.zero_grad() knows none."""
         if self.masters:
             with torch.no_grad():
                 torch._foreach_copy_(self.halves, self.masters)
+            self._versions = [half._version for half in self.halves]
+            self.clear()
 
     def clear(self) -> None:
-        """Gradients of the masters are dropped: after a skipped step, and by zero_grad."""
+        """Gradients of the masters are dropped: after each step, skipped or not, and by zero_grad."""
         for master in self.masters:
             master.grad = None
 
 
 def prepare(optimizer: torch.optim.Optimizer, properties: Properties) -> None:
-    """Gives the optimizer its stash, a step that can be skipped and a zero_grad that knows the model's gradients."""
+    """Gives the optimizer its stash, a step that can be skipped, a zero_grad that knows the model's gradients, and
+    an add_param_group that makes master copies."""
     if hasattr(optimizer, "_amp_stash"):
         raise RuntimeError("A given optimizer should only be passed through amp.initialize once.")
     stash = optimizer._amp_stash = Stash(optimizer, properties)
-    step, zero_grad = optimizer.step, optimizer.zero_grad
+    step, zero_grad, add_param_group = optimizer.step, optimizer.zero_grad, optimizer.add_param_group
 
     def amp_step(self: Any, closure: Callable[[], Any] | None = None, **others: Any) -> Any:
         if closure is not None and stash.masters:
@@ -166,6 +180,7 @@ def prepare(optimizer: torch.optim.Optimizer, properties: Properties) -> None:
             stash.skip = None
             stash.clear()
             return None
+        stash.take_written()
         result = step(**others) if closure is None else step(closure, **others)
         stash.after_step()
         return result
@@ -181,5 +196,16 @@ def prepare(optimizer: torch.optim.Optimizer, properties: Properties) -> None:
         stash.clear()
         stash.scaled = False
 
+    def amp_add_param_group(self: Any, param_group: dict[str, Any]) -> None:
+        known = set(map(id, stash.halves))
+        add_param_group(param_group)
+        group = self.param_groups[-1]
+        if not known.isdisjoint(map(id, group["params"])):
+            self.param_groups.pop()
+            raise ValueError("some parameters appear in more than one parameter group")
+        if properties.master_weights:
+            stash.make_masters(group)
+
     # Methods, as schedulers expect of a step that they wrap.
     optimizer.step, optimizer.zero_grad = MethodType(amp_step, optimizer), MethodType(amp_zero_grad, optimizer)
+    optimizer.add_param_group = MethodType(amp_add_param_group, optimizer)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -47,6 +48,17 @@ def _flag(name: str, value: Any) -> bool:
     raise ValueError(f"{name} is True or False, not {value!r}")
 
 
+def _scale(value: Any) -> float:
+    """A fixed loss scale, which command lines give as text."""
+    try:
+        scale = float(value)
+    except (TypeError, ValueError):
+        scale = math.nan
+    if isinstance(value, bool) or not 0 < scale < math.inf:
+        raise ValueError(f'loss_scale is a number above 0, or "dynamic", not {value!r}')
+    return scale
+
+
 def properties(opt_level: str, options: dict[str, Any]) -> Properties:
     """The level's options, changed by those that are not None.
 
@@ -61,8 +73,11 @@ def properties(opt_level: str, options: dict[str, Any]) -> Properties:
     for name in ("keep_batchnorm_fp32", "master_weights", "combine_grad", "combine_ddp", "check_combined_tensors"):
         if name in given:
             given[name] = _flag(name, given[name])
-    if "loss_scale" in given and given["loss_scale"] != "dynamic":
-        given["loss_scale"] = float(given["loss_scale"])
+    if given.get("loss_scale", "dynamic") != "dynamic":
+        given["loss_scale"] = _scale(given["loss_scale"])
+    for name in ("cast_model_type", "cast_model_outputs"):
+        if name in given and not (isinstance(given[name], torch.dtype) and given[name].is_floating_point):
+            raise ValueError(f"{name} is a floating-point torch.dtype such as torch.float16, not {given[name]!r}")
     if opt_level == "O1":
         for name in ("cast_model_type", "keep_batchnorm_fp32", "master_weights"):
             if given.get(name):

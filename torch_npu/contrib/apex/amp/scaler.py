@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import torch
@@ -15,6 +16,18 @@ class LossScaler:
         window: int = 2000, min_loss_scale: float | None = None, max_loss_scale: float = 2.0**24,
     ) -> None:  # fmt: skip
         self.dynamic = loss_scale == "dynamic"
+        if self.dynamic:
+            least = min_loss_scale or 0.0
+            if not (0 <= least <= init_scale < math.inf and 0 < init_scale and least <= max_loss_scale < math.inf):
+                raise ValueError(
+                    f"a dynamic loss scale starts above 0 at dynamic_init_scale ({init_scale}), not below "
+                    f"min_loss_scale ({min_loss_scale}), which is not above max_loss_scale ({max_loss_scale})"
+                )
+            if not (0 < backoff <= 1 <= growth < math.inf and window >= 1):
+                raise ValueError(
+                    f"scale_backoff_factor ({backoff}) is between 0 and 1, scale_growth_factor ({growth}) 1 or more, "
+                    f"scale_window ({window}) a number of steps"
+                )
         self._scale = min(max_loss_scale, init_scale) if self.dynamic else float(loss_scale)
         self._growth, self._backoff, self._window = growth, backoff, window
         self._least, self._most, self._unskipped = min_loss_scale, max_loss_scale, 0
