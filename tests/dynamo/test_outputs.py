@@ -243,3 +243,45 @@ def test_a_new_step_lets_the_outputs_of_the_last_go(name):
     with pytest.raises(RuntimeError):
         old + 1
     assert step(x).tolist() == [1] * 4 and new.tolist() == [1] * 4  # within a step nothing is lost
+
+
+HOW = [{"backend": "npugraphs"}, {"backend": "npugraph_ex"}, {"mode": "reduce-overhead"}]
+
+
+@pytest.mark.parametrize("how", HOW, ids=str)
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda x: (x * 2).conj(),
+        lambda x: (x * 2).conj().imag,
+        lambda x: torch._neg_view(x * 2),
+        lambda x: x.conj(),
+        lambda x: (x.conj() + 1, (x * 2).conj().T),
+    ],
+    ids=["conj", "imag", "neg", "argument", "two"],
+)
+@pytest.mark.filterwarnings("ignore:Torchinductor does not support code generation for complex")
+def test_conjugated_and_negated_outputs_stay_so(function, how):
+    step = torch.compile(function, **how)
+    for turn in range(4):
+        x = torch.tensor([[1 + 2j, 3 - 4j]]) * (turn + 1)
+        for given in (x, x.conj()):
+            got, want = step(given.to(DEVICE)), function(given)
+            torch.testing.assert_close(
+                [t.cpu() for t in got] if isinstance(got, tuple) else got.cpu(),
+                [*want] if isinstance(want, tuple) else want,
+            )
+
+
+@pytest.mark.parametrize("how", HOW[:2], ids=str)
+def test_a_conjugated_argument_is_changed_in_place(how):
+    def function(x):
+        x.conj().imag.square_()
+        return x + 1
+
+    step = torch.compile(function, **how)
+    for turn in range(4):
+        x = torch.tensor([1 + 2j, 3 - 4j]) * (turn + 1)
+        for view in (lambda t: t, torch.conj):
+            ours, theirs = view(x.clone().to(DEVICE)), view(x.clone())
+            assert torch.equal(step(ours).cpu(), function(theirs)) and torch.equal(ours.cpu(), theirs)

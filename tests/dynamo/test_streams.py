@@ -8,6 +8,7 @@ import pytest
 import torch
 from torch._dynamo.testing import CompileCounter
 
+from tests.core.tools import Gate
 from tests.dynamo.counting import counted
 from tests.inductor.compiler import settings
 
@@ -159,3 +160,32 @@ def test_a_graph_that_ends_inside_goes_on_on_the_stream(backend):
     y, inside = torch.compile(function, backend=backend)(torch.ones(2, device="npu"))
     torch.npu.synchronize()
     assert (y.tolist(), inside) == ([4.0, 4.0], side.npu_stream)
+
+
+@pytest.mark.parametrize("backend", ["npugraphs", "npugraph_ex"])
+def test_memory_that_another_stream_reads_is_not_used_again(backend):
+    """The stream of the call stands still while the other one, whose tensor it will read, goes on."""
+    side = torch.npu.Stream()
+
+    def function(x):
+        current = torch.npu.current_stream()
+        with torch.npu.stream(side):
+            y, more = x.cos(), torch.split(x.sin(), 32)
+        current.wait_stream(side)
+        z = y + 1 + more[0].sum()
+        with torch.npu.stream(side):
+            t = (x * 7).tanh() + (x * 8).exp() + x.sin()
+        return z, t
+
+    compiled, x = torch.compile(function, fullgraph=True, backend=backend), torch.randn(64, 64).npu()
+    expected = function(x)[0]
+    torch.npu.synchronize()
+    compiled(x)
+    for _ in range(3):
+        torch.npu.synchronize()
+        gate = Gate(torch.npu.current_stream())
+        found = compiled(x)[0]
+        side.synchronize()
+        gate.open()
+        torch.npu.synchronize()
+        torch.testing.assert_close(found, expected)

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
+import re
+
 import pytest
 import torch
+from torch._dynamo.graph_bytecode_inputs import CURRENT_STREAM_INDEX
 from torch._inductor import config
 from torch._inductor.utils import run_and_get_code
 
@@ -75,6 +79,113 @@ def test_streams_are_in_no_cache():
         torch._dynamo.reset()
         _, code = run_and_get_code(torch.compile(function, fullgraph=True), torch.ones(5, device=device))
         assert ("with get_external_object_by_index" in code[0]) == entered
+
+
+def divided(x):
+    return (x @ x) / 64
+
+
+def changed(x):
+    y = x @ x
+    y[:1].add_(x[1:])
+    y.t()[0].mul_(2)
+    return y
+
+
+def indexed(x):
+    return (x @ x).relu().t().argmax()
+
+
+@pytest.mark.parametrize("cpp", [True, False])
+@pytest.mark.parametrize(
+    "function", [divided, indexed, changed, lambda x: (x @ x) * torch.tensor([2.0, 3.0], device="npu")]
+)
+def test_what_is_put_before_an_operator_runs_on_its_stream(function, cpp):
+    """Nothing is left to the stream of the call, for which nobody waits."""
+    side, x = torch.npu.Stream(), torch.randn(2, 2).npu()
+
+    @torch.compile(fullgraph=True)
+    def on_side(x):
+        with torch.npu.stream(side):
+            return function(x)
+
+    with config.patch(disable_cpp_codegen=not cpp):
+        found, code = run_and_get_code(on_side, x)
+    torch.npu.synchronize()
+    torch.testing.assert_close(found, function(x))
+    assert f"get_external_object_by_index({CURRENT_STREAM_INDEX})" not in code[0]
+
+
+def test_a_record_and_a_wait_keep_their_places_where_no_stream_is_entered():
+    event, side = torch.npu.Event(), torch.npu.Stream()
+
+    def recorded(x):
+        y = x.cos() + 1
+        event.record(torch.npu.current_stream())
+        return y, x[:2] @ x
+
+    def waited(x):
+        torch.npu.current_stream().wait_event(event)
+        return x.cos() + 1, x[:2] @ x
+
+    def waited_for(x):
+        y = x.cos() + 1
+        side.wait_stream(torch.npu.current_stream())
+        return y, x[:2] @ x
+
+    x = torch.randn(64, 64).npu()
+    for function, mark, kernel_first in (
+        (recorded, "record_event", True), (waited, "wait_event", False), (waited_for, "wait_stream", True),
+    ):  # fmt: skip
+        found, code = run_and_get_code(torch.compile(function, fullgraph=True), x)
+        torch.testing.assert_close(found, function(x))
+        call = code[0][code[0].index("def call(") :]
+        assert (call.index("cpp_fused") < call.index(mark)) == kernel_first
+
+
+def test_waits_are_written_as_the_program_has_them():
+    """Three streams that wait for each other's events: nothing is moved across, whatever memory that would save."""
+    first, second = torch.npu.Stream(), torch.npu.Stream()
+
+    def function(x, y, z, index, wait, entered):
+        wait(first, None)
+        wait(second, None)
+        a = torch.empty_like(y).copy_(z)
+        wait(second, None)
+        with entered(second):
+            b = a[index]
+        with entered(first):
+            c = y[index]
+        with entered(second):
+            d = (((b @ z) * 0.015625) @ b * 0.015625) @ z * 0.015625
+        wait(second, first)
+        with entered(second):
+            e = torch.softmax(a, 1)
+        wait(first, second)
+        wait(None, second)
+        f = torch.empty_like(x).copy_(e)
+        wait(first, None)
+        with entered(first):
+            g = torch.cat([f[:32], e[32:]])
+        wait(None, first)
+        wait(None, second)
+        return c + 1, d + 1, g + 1, b
+
+    def wait(stream, other):
+        event = torch.npu.Event()
+        event.record(other or torch.npu.current_stream())
+        (stream or torch.npu.current_stream()).wait_event(event)
+
+    torch.manual_seed(1)
+    args = *(torch.randn(64, 64) for _ in range(3)), torch.randperm(64)
+    compiled = torch.compile(lambda *args: function(*args, wait, torch.npu.stream), fullgraph=True)
+    found, code = run_and_get_code(compiled, *(arg.npu() for arg in args))
+    torch.npu.synchronize()
+    expected = function(*args, lambda *_: None, lambda _: contextlib.nullcontext())
+    torch.testing.assert_close([value.cpu() for value in found], list(expected), atol=1e-4, rtol=1e-4)
+    events = re.findall(r"streams\.(record|wait)_event\.default\((\d+)", code[0])
+    assert [what for what, _ in events] == ["record", "wait"] * 9
+    assert all(events[i][1] == events[i + 1][1] for i in range(0, 18, 2))
 
 
 @config.patch(cpp_wrapper=True)

@@ -41,6 +41,8 @@ def make_dense(gm: fx.GraphModule, node: fx.Node) -> None:
     mode = detect_fake_mode(examples)
     with mode:
         traced = make_fx(dense, decomposition_table=select_decomp_table())(*examples)
+    for made in traced.graph.nodes:
+        made.meta["custom"] = node.meta.get("custom", {})  # the stream that the node was written for
     places = dict(zip(traced.graph.find_nodes(op="placeholder"), given.values(), strict=True))
     for constant in traced.graph.find_nodes(op="get_attr"):
         name = f"{node.name}_{constant.target}"

@@ -16,6 +16,7 @@ from torch.utils._python_dispatch import _disable_current_modes
 
 from torch_npu import _C
 from torch_npu._inductor import attention, choices, decompositions, operands
+from torch_npu.dynamo import streams
 
 aten, prims = torch.ops.aten, torch.ops.prims
 
@@ -66,17 +67,32 @@ def _keep_constants(gm: torch.fx.GraphModule) -> None:
             with _disable_current_modes():
                 gm.register_buffer(name, value.detach().unsqueeze(0), persistent=False)
             node.target = name
-        with graph.inserting_after(node):
-            found = graph.call_function(aten.lift_fresh_copy.default, (node,))
-        if short:
-            with graph.inserting_after(found):
-                found = graph.call_function(aten.select.int, (found, 0, 0))
-        for user in users:
-            user.replace_input_with(node, found)
         if meta is not None:
-            made = found.args[0] if short else found
-            node.meta["val"] = made.meta["val"] = meta.unsqueeze(0) if short else meta
+            node.meta["val"] = meta.unsqueeze(0) if short else meta
+        made: dict[Any, torch.fx.Node] = {}  # by stream: nobody waits for a constant
+        for user in users:
+            custom = user.meta.get("custom", {})
+            stream = custom.get("stream")
+            if stream not in made:
+                made[stream] = _copied(node, short, meta, custom)
+            user.replace_input_with(node, made[stream])
+
+
+def _copied(node: torch.fx.Node, row: bool, meta: Any, custom: dict[str, Any]) -> torch.fx.Node:
+    """A constant as memory; of a matrix of one `row`, that row."""
+    graph = node.graph
+    with graph.inserting_after(node):
+        found = graph.call_function(aten.lift_fresh_copy.default, (node,))
+    found.meta["custom"] = custom
+    if meta is not None:
+        found.meta["val"] = node.meta["val"]
+    if row:
+        with graph.inserting_after(found):
+            found = graph.call_function(aten.select.int, (found, 0, 0))
+        found.meta["custom"] = custom
+        if meta is not None:
             found.meta["val"] = meta
+    return found
 
 
 def refuse_without_host_kernels() -> None:
@@ -124,9 +140,22 @@ def _refuse_limits(graph: torch.fx.Graph) -> None:
         )
 
 
+def _keep_streams(gm: torch.fx.GraphModule) -> None:
+    """What this and later passes write beside a node is of the stream that the node was written for."""
+
+    def mark(node: torch.fx.Node) -> None:
+        beside = getattr(node.graph._insert, "__self__", None)  # node.graph.inserting_before(beside)
+        if isinstance(beside, torch.fx.Node) and beside.meta.get("custom"):
+            node.meta.setdefault("custom", beside.meta["custom"])
+
+    if streams.used(gm.graph) is not None:
+        gm._register_create_node_hook(mark)
+
+
 class NpuGraphPass(CustomGraphModulePass):
     def __call__(self, gm: torch.fx.GraphModule) -> None:
         _refuse_limits(gm.graph)
+        _keep_streams(gm)
         for target in (aten.argmax.default, aten.argmin.default):
             for node in gm.graph.find_nodes(op="call_function", target=target):
                 if _on_npu(node):
@@ -146,8 +175,6 @@ class NpuGraphPass(CustomGraphModulePass):
     def uuid(self) -> Any:
         # Part of the key of Inductor's cache on disk: whatever generates code here, for which library, and for how many
         # threads, which Inductor puts there for the CPU's kernels alone: they have room for so many partial sums.
-        from torch_npu.dynamo import streams
-
         if streams.known():  # which nodes were written for which is said beside the graph
             raise BypassFxGraphCache("the streams of a compiled function are in no key")
         from torch_npu._inductor import (
@@ -158,11 +185,12 @@ class NpuGraphPass(CustomGraphModulePass):
             op_overrides,
             scheduling,
             thresholds,
+            waits,
             wrapper,
         )
 
         written = (attention, choices, decompositions, kernels, launch, op_overrides, operands, scheduling)
-        modules = (*written, cpp_wrapper, layouts, thresholds, wrapper)
+        modules = (*written, cpp_wrapper, layouts, thresholds, waits, wrapper)
         files = get_hash_for_files((__file__, *(str(module.__file__) for module in modules)))
         try:
             runs = _C._runs_host_kernels()

@@ -24,6 +24,30 @@ def _twin(storage: torch.UntypedStorage) -> torch.UntypedStorage:
     return torch._C._from_dlpack(torch._C._to_dlpack(flat)).untyped_storage()
 
 
+def read_as(tensor: torch.Tensor, like: torch.Tensor) -> torch.Tensor:
+    """`tensor`, whose memory is read from now on as that of `like` is: conjugated, negated, or as it is."""
+    if like.is_conj() != tensor.is_conj():
+        torch._C._set_conj(tensor, like.is_conj())
+    if like.is_neg() != tensor.is_neg():
+        torch._C._set_neg(tensor, like.is_neg())
+    return tensor
+
+
+class _View:
+    """How a result lies in the memory of an argument."""
+
+    def __init__(self, result: torch.Tensor) -> None:
+        self._layout = result.size(), result.stride(), result.storage_offset()
+        self._like = read_as(torch.empty(0, dtype=result.dtype, device="meta"), result)
+
+    def of(self, argument: torch.Tensor) -> torch.Tensor:
+        if argument.dtype == self._like.dtype:
+            return read_as(argument.detach().as_strided(*self._layout), self._like)
+        size, stride, offset = self._layout
+        tensor = torch.empty(0, dtype=self._like.dtype, device=argument.device)
+        return read_as(tensor.set_(argument.untyped_storage(), offset, size, stride), self._like)
+
+
 class _Memory:
     """One storage that a recording writes to. `tensors` lie on it; new tensors for the program are made from them."""
 
@@ -38,7 +62,8 @@ class _Memory:
     def put(self, index: int, like: torch.Tensor) -> None:
         layout = like.storage_offset(), like.size(), like.stride()
         with torch.inference_mode(False):  # a program may leave that mode and still call the function
-            self.tensors[index] = torch.empty(0, dtype=like.dtype, device=like.device).set_(self.storage, *layout)
+            tensor = torch.empty(0, dtype=like.dtype, device=like.device).set_(self.storage, *layout)
+            self.tensors[index] = read_as(tensor, like)
         self.alone = _uses(self._handle)
 
     def held(self) -> bool:
@@ -76,7 +101,7 @@ class Outputs:
                 self._inputs.append((index, source))
                 # Of the program's tensors only the layout is kept.
                 same = value is given[source]
-                self._plain[index] = None if same else (value.size(), value.stride(), value.storage_offset())
+                self._plain[index] = None if same else _View(value)
                 continue
             memory = found.get(storage._cdata)
             if memory is None:
@@ -97,9 +122,8 @@ class Outputs:
         """New tensors for the program, or copies; where the function returns an argument, that of this call."""
         results = self._plain.copy()
         for index, source in self._inputs:
-            layout = results[index]
-            value = inputs[source]
-            results[index] = value if layout is None else value.detach().as_strided(*layout)
+            view = results[index]
+            results[index] = inputs[source] if view is None else view.of(inputs[source])
         for index, tensor in self._made:
             results[index] = tensor.clone() if copied else tensor.data
         self._step = steps.current()

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 from torch_npu.dynamo.lengths import Lengths
-from torch_npu.dynamo.outputs import Outputs
+from torch_npu.dynamo.outputs import Outputs, read_as
 from torch_npu.dynamo.pool import Pool
 from torch_npu.npu.graphs import NPUGraph, graph
 
@@ -74,6 +74,7 @@ class Recording:
             raise NotImplementedError(f"an argument is on {value.device}; move it to the npu")
         with torch.inference_mode(False):
             buffer = torch.empty_strided(value.size(), value.stride(), dtype=value.dtype, device=value.device)
+            buffer = read_as(buffer, value)  # a graph that was traced with a conjugated argument undoes that
         if torch._debug_has_internal_overlap(_as_written(buffer)) == 1:
             raise NotImplementedError("an argument whose elements overlap in memory cannot be copied")
         return buffer

@@ -118,7 +118,7 @@ class Replayed:
             address = value.data_ptr()
             if address in known:
                 kept.append(i)
-                key.append((address, value.stride()))
+                key.append((address, value.stride(), value.is_conj(), value.is_neg()))
             else:
                 key.append(value.shape)
         shapes = [*map(_shape, map(given, free)), *map(given, others)]

@@ -7,6 +7,7 @@ by operator does by `entering`, and is not captured (obstacles.py)."""
 
 from __future__ import annotations
 
+import operator
 import weakref
 from collections.abc import Callable
 from typing import Any
@@ -23,6 +24,7 @@ from torch._dynamo.variables.lists import TupleVariable
 from torch._dynamo.variables.streams import EventVariable, StreamContextVariable, StreamVariable
 from torch._dynamo.variables.torch import TorchInGraphFunctionVariable
 from torch._guards import TracingContext
+from torch.utils import _pytree as pytree
 
 from torch_npu import npu
 
@@ -150,14 +152,32 @@ def _enter(index: int) -> None:
     torch.accelerator.set_stream(objects.get_external_object_by_index(index))
 
 
+def _reads(index: int, values: list[Any]) -> None:
+    stream = objects.get_external_object_by_index(index)
+    for value in pytree.tree_leaves(values):
+        if isinstance(value, torch.Tensor) and value.device.type == "npu":
+            value.record_stream(stream)
+
+
 def entering(graph: torch.fx.Graph) -> None:
-    """Puts into the graph where another stream becomes the current one, as its nodes say. See `leaving`."""
+    """Puts into the graph where another stream becomes the current one, as its nodes say, and where memory of one
+    stream is read on another: in eager the program holds such a tensor, a graph drops it behind the node that reads
+    it last. See `leaving`."""
     current = objects.CURRENT_STREAM_INDEX
+    made: dict[torch.fx.Node, int] = {}  # on which stream
     for node in list(graph.nodes):
         if node.op not in ("call_function", "output"):
             continue
         wanted = objects.CURRENT_STREAM_INDEX if node.op == "output" else _of(node)
         wanted = objects.CURRENT_STREAM_INDEX if wanted is None else wanted
+        if node.target is operator.getitem:
+            made[node] = made.get(node.args[0], objects.CURRENT_STREAM_INDEX)
+            continue
+        made[node] = wanted
+        others = [arg for arg in node.all_input_nodes if made.get(arg, objects.CURRENT_STREAM_INDEX) != wanted]
+        if others and node.op != "output":
+            with graph.inserting_before(node):
+                graph.call_function(_reads, (wanted, others))
         if wanted != current:
             with graph.inserting_before(node):
                 graph.call_function(_enter, (wanted,))
