@@ -10,9 +10,18 @@ import pytest
 import torch
 
 from tests.dynamo.counting import counted, mlp
+from tests.inductor.compiler import settings
 from torch_npu.dynamo import pool
 
 DEVICE = "npu"
+
+
+@pytest.fixture(autouse=True)
+def in_this_process():
+    with settings():
+        yield
+
+
 npu = torch.npu
 
 
@@ -285,3 +294,47 @@ def test_a_conjugated_argument_is_changed_in_place(how):
         for view in (lambda t: t, torch.conj):
             ours, theirs = view(x.clone().to(DEVICE)), view(x.clone())
             assert torch.equal(step(ours).cpu(), function(theirs)) and torch.equal(ours.cpu(), theirs)
+
+
+@pytest.mark.parametrize("how", HOW, ids=str)
+def test_a_view_of_an_argument_begins_where_the_argument_does(how):
+    step = torch.compile(lambda x: (x.expand(2, *x.shape), x + 1), dynamic=True, **how)
+    for turn in range(5):
+        base = torch.arange(24.0, device=DEVICE).reshape(6, 4) + turn * 100
+        x = base[turn % 3 : turn % 3 + 4]
+        view, _ = step(x)
+        assert torch.equal(view, x.expand(2, 4, 4)) and view.data_ptr() == x.data_ptr()
+
+
+@pytest.mark.parametrize(
+    ("name", "how"),
+    [(name, how) for name in ("offset", "storage") for how in HOW if name == "offset" or how is not HOW[0]],
+    ids=str,
+)  # AOTAutograd itself refuses a new storage, as npugraphs has it
+def test_a_function_that_asks_where_an_argument_lies_runs_without_a_graph(name, how):
+    def offset(x):
+        return x.as_strided((3, 2), (2, 1), x.storage_offset() + 1) * 2
+
+    def storage(x):
+        x.data = x.data + 1
+        return x * 2
+
+    function = {"offset": offset, "storage": storage}[name]
+    step = torch.compile(function, dynamic=True, **how)
+    with counted() as counts, pytest.warns(UserWarning, match="an argument's storage"):
+        for turn in range(4):
+            ours, theirs = ((torch.arange(24.0, device=d).reshape(6, 4) + turn)[1:] for d in (DEVICE, "cpu"))
+            assert torch.equal(step(ours).cpu(), function(theirs)) and torch.equal(ours.cpu(), theirs)
+    assert counts.captures == 0
+
+
+@pytest.mark.parametrize("how", HOW, ids=str)
+def test_an_output_without_elements_may_be_given_some(how):
+    def function(x):
+        out = torch.empty(0, device=x.device)
+        torch.cat([x, x], out=out)
+        return out + 1
+
+    step = torch.compile(function, **how)
+    for turn in range(4):
+        assert step(torch.full((2,), turn, device=DEVICE)).tolist() == [turn + 1] * 4

@@ -158,6 +158,16 @@ def test_each_of_many_operands_is_compared() -> None:
         train(x, torch.ones(6), b, c)
 
 
+def test_what_is_copied_by_index_may_be_a_part_of_the_tensor_itself() -> None:
+    """CANN calls the tensor written; it is not."""
+    for x in (torch.arange(6.0).view(2, 3), torch.arange(3.0).expand(2, 3), torch.arange(6.0).view(3, 2).t()):
+        ours, kept = x.npu(), x.clone()
+        found = ours.index_copy(0, torch.tensor([1]).npu(), ours[:1])
+        assert torch.equal(found.cpu(), x.index_copy(0, torch.tensor([1]), x[:1])) and torch.equal(ours.cpu(), kept)
+    with pytest.raises(RuntimeError, match="some elements of the input tensor and the written-to tensor"):
+        torch.index_copy(ours, 0, torch.tensor([1]).npu(), ours[:1], out=ours)
+
+
 def test_an_output_on_another_device_is_refused() -> None:
     with pytest.raises(RuntimeError, match="device"):
         torch.dot(torch.ones(3).npu(), torch.ones(3).npu(), out=torch.empty(()))

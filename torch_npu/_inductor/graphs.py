@@ -33,6 +33,17 @@ def _obstacle(graph: CompiledFxGraph) -> str | None:
     return None
 
 
+def refuse_moved(lowering: Any) -> None:
+    """While code is written: what compiled graphs do not show any more. Kept with them in Inductor's cache."""
+    from torch_npu.dynamo import obstacles
+
+    node = obstacles.moved(lowering.module.graph)
+    if node is not None:
+        lowering.disable_cudagraphs_reason = (
+            f"disabling cudagraphs due to incompatible op {node.target}: it asks for or changes an argument's storage"
+        )
+
+
 class NpuGraphPolicy(CUDAGraphPolicy):
     def should_wrap(self, compiled_graph: Any) -> bool:
         return "npu" not in getattr(compiled_graph, "device_types", ())

@@ -16,7 +16,7 @@ from torch._inductor.codegen.cpp import CppScheduling, KernelGroup
 from torch._inductor.utils import parallel_num_threads, sympy_product
 from torch._inductor.virtualized import V
 
-from torch_npu._inductor import launch, waits
+from torch_npu._inductor import graphs, launch, waits
 from torch_npu._inductor.cpp_wrapper import NpuKernelName
 from torch_npu._inductor.kernels import NpuKernelProxy
 from torch_npu._inductor.passes import refuse_without_host_kernels
@@ -59,6 +59,7 @@ def _cured(scheduler: Any, step: Callable[..., Any]) -> Callable[..., Any]:
             waits.order(scheduler, *args)
         elif step.__name__ == "codegen":
             waits.place(scheduler)
+            graphs.refuse_moved(V.graph)
         with config.patch({**cures(), **(ON_STREAMS if scheduler._multi_stream_nodes else {})}):
             return step(*args, **kwargs)
 

@@ -10,6 +10,12 @@ from torch._prims.rng_prims import graphsafe_run_with_rng_state
 from torch.utils import _pytree as pytree
 
 
+aten = torch.ops.aten
+
+# Which argument is an offset in the storage.
+_OFFSET = {aten.as_strided.default: 3, aten.as_strided_copy.default: 3, aten.as_strided_scatter.default: 4}
+
+
 def _tensors(module: torch.fx.GraphModule) -> Iterator[tuple[torch.fx.Node, torch.Tensor]]:
     for node in module.graph.nodes:
         if node.op != "output":
@@ -22,6 +28,20 @@ def _line(node: torch.fx.Node) -> str:
     """The program's own line, where Dynamo knows it."""
     trace = (node.meta.get("stack_trace") or "").strip().splitlines()
     return f" ({trace[-1].strip()})" if trace else ""
+
+
+def moved(graph: torch.fx.Graph) -> torch.fx.Node | None:
+    """A node that asks where an argument lies in its storage, or gives it another one: a graph has a copy of it."""
+    for node in graph.nodes:
+        first = node.args[0] if node.args else None
+        if not isinstance(first, torch.fx.Node) or first.op != "placeholder":
+            continue
+        if getattr(node.target, "overloadpacket", None) is aten.set_:
+            return node
+        offset = _OFFSET.get(node.target)
+        if offset is not None and (node.kwargs.get("storage_offset") or node.args[offset:]) not in (None, (), (None,)):
+            return node
+    return None
 
 
 def find(module: torch.fx.GraphModule, operators: bool = True) -> tuple[str | None, int]:
@@ -51,6 +71,9 @@ def find(module: torch.fx.GraphModule, operators: bool = True) -> tuple[str | No
     node = streams.used(module.graph)
     if node is not None:  # what another stream is given while the graph is captured is not in it
         return f"it enters streams or waits for them{_line(node)}", -1
+    node = moved(module.graph)
+    if node is not None:
+        return f"{node.target}{_line(node)} asks for or changes an argument's storage, of which a graph has a copy", -1
     node = get_first_incompatible_cudagraph_node(module) if operators else None
     if node is not None:
         return f"{node.target} needs the host in the middle of it{_line(node)}", -1

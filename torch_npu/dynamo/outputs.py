@@ -36,16 +36,22 @@ def read_as(tensor: torch.Tensor, like: torch.Tensor) -> torch.Tensor:
 class _View:
     """How a result lies in the memory of an argument."""
 
-    def __init__(self, result: torch.Tensor) -> None:
-        self._layout = result.size(), result.stride(), result.storage_offset()
+    def __init__(self, result: torch.Tensor, argument: torch.Tensor) -> None:
+        self._size, self._stride = result.size(), result.stride()
+        self._begin = _bytes_before(result) - _bytes_before(argument)
         self._like = read_as(torch.empty(0, dtype=result.dtype, device="meta"), result)
 
     def of(self, argument: torch.Tensor) -> torch.Tensor:
-        if argument.dtype == self._like.dtype:
-            return read_as(argument.detach().as_strided(*self._layout), self._like)
-        size, stride, offset = self._layout
-        tensor = torch.empty(0, dtype=self._like.dtype, device=argument.device)
-        return read_as(tensor.set_(argument.untyped_storage(), offset, size, stride), self._like)
+        dtype = self._like.dtype
+        offset = (_bytes_before(argument) + self._begin) // dtype.itemsize
+        if argument.dtype == dtype:
+            return read_as(argument.detach().as_strided(self._size, self._stride, offset), self._like)
+        tensor = torch.empty(0, dtype=dtype, device=argument.device)
+        return read_as(tensor.set_(argument.untyped_storage(), offset, self._size, self._stride), self._like)
+
+
+def _bytes_before(tensor: torch.Tensor) -> int:
+    return tensor.storage_offset() * tensor.itemsize
 
 
 class _Memory:
@@ -87,9 +93,13 @@ class Outputs:
 
     def __init__(self, results: Sequence[Any], given: Sequence[Any], lasting: Sequence[int]) -> None:
         """`results` of the captured call, whose arguments were `given`; the program's own tensors are `lasting`."""
+        tensors = [i for i, value in enumerate(given) if isinstance(value, torch.Tensor)]
+        copies = {given[i].untyped_storage()._cdata: i for i in tensors if i not in set(lasting)}
         inputs = {given[i].untyped_storage()._cdata: i for i in lasting}
         self._plain: list[Any] = list(results)
         self._inputs: list[tuple[int, int]] = []
+        self._copies: list[tuple[int, int, _View]] = []  # results in the copy of an argument
+        self._empty: list[tuple[int, torch.Tensor]] = []
         self._memory: list[_Memory] = []
         found: dict[int, _Memory] = {}
         for index, value in enumerate(results):
@@ -101,8 +111,15 @@ class Outputs:
                 self._inputs.append((index, source))
                 # Of the program's tensors only the layout is kept.
                 same = value is given[source]
-                self._plain[index] = None if same else _View(value)
+                self._plain[index] = None if same else _View(value, given[source])
                 continue
+            if value.nbytes == storage.nbytes() == 0:  # the program may give it memory: an output to be resized
+                self._empty.append((index, value.new_empty_strided(value.size(), value.stride())))
+                self._plain[index] = None
+                continue
+            source = copies.get(storage._cdata)
+            if source is not None:
+                self._copies.append((index, source, _View(value, given[source])))
             memory = found.get(storage._cdata)
             if memory is None:
                 memory = found[storage._cdata] = _Memory(storage)
@@ -126,6 +143,12 @@ class Outputs:
             results[index] = inputs[source] if view is None else view.of(inputs[source])
         for index, tensor in self._made:
             results[index] = tensor.clone() if copied else tensor.data
+        for index, source, view in self._copies:
+            # The copy begins its storage. Whoever makes an argument's view of the result again takes its offset.
+            if inputs[source].storage_offset():
+                results[index] = view.of(inputs[source])
+        for index, tensor in self._empty:
+            results[index] = torch.empty_like(tensor)
         self._step = steps.current()
         return results
 
