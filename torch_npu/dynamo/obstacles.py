@@ -9,7 +9,6 @@ import torch
 from torch._prims.rng_prims import graphsafe_run_with_rng_state
 from torch.utils import _pytree as pytree
 
-
 aten = torch.ops.aten
 
 # Which argument is an offset in the storage.
