@@ -164,8 +164,9 @@ def test_what_is_copied_by_index_may_be_a_part_of_the_tensor_itself() -> None:
         ours, kept = x.npu(), x.clone()
         found = ours.index_copy(0, torch.tensor([1]).npu(), ours[:1])
         assert torch.equal(found.cpu(), x.index_copy(0, torch.tensor([1]), x[:1])) and torch.equal(ours.cpu(), kept)
+    rows = torch.ones(2, 3).npu()
     with pytest.raises(RuntimeError, match="some elements of the input tensor and the written-to tensor"):
-        torch.index_copy(ours, 0, torch.tensor([1]).npu(), ours[:1], out=ours)
+        torch.index_copy(rows, 0, torch.tensor([1]).npu(), rows[:1], out=rows)
 
 
 def test_an_output_on_another_device_is_refused() -> None:
