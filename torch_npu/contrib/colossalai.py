@@ -38,12 +38,21 @@ def update(
 ) -> None:  # fmt: skip
     """Adam's step in place; a positive loss_scale divides the gradients.
 
-    Computes in single precision, whatever the tensors' types are, as ColossalAI's kernels do.
+    Computes in single precision, whatever the tensors' types are, as ColossalAI's kernels do. Raises: ValueError for a
+    step below 1, and where the tensors of a parameter differ in shape.
     """
+    if step < 1:
+        raise ValueError(f"Adam counts its steps from 1, this one is {step}")
+    for own in zip(params, grads, averages, squares, strict=True):
+        if len({tensor.shape for tensor in own}) > 1:
+            raise ValueError(f"parameter, gradient and averages differ in shape: {[tuple(t.shape) for t in own]}")
     # Without the correction the average is that of a step so late that the correction is 1.
     count = float(step) if bias_correction else 1e9
-    gradients = [grad.float() / loss_scale if loss_scale > 0 else grad.float() for grad in grads]
-    single = [[tensor.float() for tensor in tensors] for tensors in (params, averages, squares)]  # itself where it is
+    gradients = [grad.float().contiguous() for grad in grads]
+    if loss_scale > 0:
+        gradients = [grad / loss_scale for grad in gradients]
+    # Itself where it is. On the CPU PyTorch's kernel reads the tensors of a parameter in the order of their memory.
+    single = [[tensor.float().contiguous() for tensor in tensors] for tensors in (params, averages, squares)]
     fused = torch._fused_adamw_ if decoupled else torch._fused_adam_
     fused(
         single[0], gradients, single[1], single[2], [], [torch.tensor(count, device=p.device) for p in params], lr=lr,

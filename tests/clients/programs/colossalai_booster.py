@@ -6,6 +6,8 @@ of all and gives its own part's loss. torch_ddp normalizes over all ranks' pictu
 
 from __future__ import annotations
 
+import itertools
+
 import torch
 import torchvision
 from torch import nn
@@ -97,11 +99,16 @@ def train(what: harness.Run, name: str) -> list[float]:
 
 @harness.run
 def cpu_adam(what: harness.Run) -> list[float]:
-    """HybridAdam of parameters on the CPU, by the kernel of torch_npu.contrib.colossalai; PyTorch's Adam."""
+    """HybridAdam of parameters on the CPU, by the kernel of torch_npu.contrib.colossalai; PyTorch's Adam. Weights lie
+    by columns, by rows, and with gaps, their gradients by rows."""
     losses = []
-    for decoupled in (True, False):
+    for decoupled, lie in itertools.product((True, False), (torch.t, torch.clone, lambda w: w.repeat(2, 1)[::2])):
         torch.manual_seed(0)
         model = nn.Sequential(nn.Linear(16, 32), nn.ReLU(), nn.Linear(32, 4))
+        for layer in model[0], model[2]:
+            values = layer.weight.detach().clone()
+            layer.weight = nn.Parameter(lie(torch.empty(values.shape[::-1]) if lie is torch.t else values))
+            layer.weight.data.copy_(values)
         inputs = torch.randn(32, 16)
         if what.device == "cpu":
             kind = torch.optim.AdamW if decoupled else torch.optim.Adam
@@ -116,6 +123,8 @@ def cpu_adam(what: harness.Run) -> list[float]:
             loss = nn.functional.cross_entropy(model(inputs), inputs[:, :4].argmax(1))
             optimizer.zero_grad()
             loss.backward()
+            for parameter in model.parameters():
+                parameter.grad = parameter.grad.contiguous()
             optimizer.step()
             losses.append(loss.item())
     return losses
