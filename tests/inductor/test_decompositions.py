@@ -82,6 +82,29 @@ def test_a_max_pooling_step_keeps_as_much_memory_as_in_eager():
     assert kept(torch.compile(lambda x: F.max_pool2d(x, 2))) == eager
 
 
+def test_a_convolution_network_converts_no_numbers():
+    """Whatever the partition of the step would rather keep."""
+    torch.manual_seed(0)
+    layers = (
+        torch.nn.Conv2d(1, 8, 3),
+        torch.nn.ReLU(),
+        torch.nn.MaxPool2d(2),
+        torch.nn.Flatten(),
+        torch.nn.Linear(1352, 10),
+    )
+    model, x = torch.nn.Sequential(*layers), torch.randn(8, 1, 28, 28)
+    loss = F.cross_entropy(model(x), torch.arange(8))
+    expected = torch.autograd.grad(loss, tuple(model.parameters()))
+    step, x = torch.compile(model.npu()), x.npu()
+
+    def gradients():
+        return torch.autograd.grad(F.cross_entropy(step(x), torch.arange(8).npu()), tuple(model.parameters()))
+
+    found, (forward, backward) = run_and_get_code(gradients)
+    torch.testing.assert_close([value.cpu() for value in found], list(expected))
+    assert "torch.int64" not in forward + backward and "int32_t" not in forward + backward
+
+
 @pytest.mark.parametrize("shape", [(3, 9, 8), (0, 3, 9, 8)])
 def test_max_pooling_of_shapes_at_the_edge(shape):
     x = torch.randn(shape)

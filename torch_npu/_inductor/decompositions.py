@@ -2,9 +2,9 @@
 
 Max pooling: as loops its gradient is an index for each number of the output, a division for each index, and an addition
 that scatters. What it keeps for that gradient is in int32, as eager has it: half the memory, and a third less to write.
-PyTorch's operator gives int64, so the forward is ours and a conversion; the partition of a step into two graphs saves
-what is smaller, and `pass_numbers` gives that to the gradient. Registered with Inductor's table when that is imported;
-for other devices what was there goes on.
+PyTorch's operator gives int64, so the forward is ours and a conversion, and the gradient takes what it is given in
+int32: that is what the partition of a step into two graphs saves, and `pass_numbers` takes both conversions away.
+Registered with Inductor's table when that is imported; for other devices what was there goes on.
 """
 
 from __future__ import annotations
@@ -23,7 +23,6 @@ aten, prims = torch.ops.aten, torch.ops.prims
 _POOL, _GRADIENT = aten.max_pool2d_with_indices.default, aten.max_pool2d_with_indices_backward.default
 _OURS = torch.ops.npu._max_pool2d.default  # torch_npu/csrc/ops/max_pool2d.cpp
 STAY = (_POOL, _GRADIENT)
-_INDICES = 7  # of the gradient's arguments
 _library = torch.library.Library("npu", "FRAGMENT")
 
 
@@ -33,27 +32,40 @@ def _sizes(x: torch.Tensor, *window: Any) -> tuple[torch.Tensor, torch.Tensor]:
     return out, torch.empty_like(indices, dtype=torch.int32)
 
 
+def _fits(x: torch.Tensor) -> bool:
+    """Do the numbers of its pictures fit in int32? A wrapper in C++ calls PyTorch's own operators, which have int64."""
+    return not config.cpp_wrapper and guard_or_false(x.shape[-2] * x.shape[-1] <= torch.iinfo(torch.int32).max)
+
+
 def _in_int32(
     x: torch.Tensor, kernel_size: Any, stride: Any = (), padding: Any = 0, dilation: Any = 1, ceil_mode: bool = False
 ) -> Any:
-    # A wrapper in C++ calls operators of PyTorch's by functions in C, others through the dispatcher.
-    counts = x.shape[-2] * x.shape[-1] <= torch.iinfo(torch.int32).max
-    if config.cpp_wrapper or not guard_or_false(counts):
+    if not _fits(x):
         return NotImplemented
     out, numbers = _OURS(x, kernel_size, stride, padding, dilation, ceil_mode)
     return out, numbers.to(torch.int64)
 
 
+def _of_int32(grad: torch.Tensor, x: torch.Tensor, *window: Any) -> Any:
+    *window, numbers = window
+    if numbers.dtype is torch.int32 or not _fits(x):
+        return NotImplemented
+    return _GRADIENT(grad, x, *window, numbers.to(torch.int32))
+
+
 def pass_numbers(gm: fx.GraphModule) -> None:
-    """max_pool2d_with_indices_backward(.., numbers.to(int64)), numbers in int32 → of the numbers themselves."""
-    for node in gm.graph.find_nodes(op="call_function", target=_GRADIENT):
-        indices: Any = node.args[_INDICES]
-        if indices.target is not prims.convert_element_type.default or indices.meta["val"].device.type != "npu":
+    """numbers in int32 → int64 → int32: the numbers themselves."""
+    convert = prims.convert_element_type.default
+    for node in gm.graph.find_nodes(op="call_function", target=convert):
+        wide: Any = node.args[0]
+        if wide.target is not convert or wide.args[1] is not torch.int64 or node.args[1] is not torch.int32:
             continue
-        if indices.args[0].meta["val"].dtype is torch.int32:
-            node.update_arg(_INDICES, indices.args[0])
-            if not indices.users:
-                gm.graph.erase_node(indices)
+        value = wide.args[0].meta["val"]
+        if value.dtype is torch.int32 and value.device.type == "npu":
+            node.replace_all_uses_with(wide.args[0])
+            gm.graph.erase_node(node)
+            if not wide.users:
+                gm.graph.erase_node(wide)
 
 
 def _unless_npu(decompose: Callable[..., Any], ours: Callable[..., Any]) -> Callable[..., Any]:
@@ -64,12 +76,8 @@ def _unless_npu(decompose: Callable[..., Any], ours: Callable[..., Any]) -> Call
     return call
 
 
-def _stays(*args: Any, **kwargs: Any) -> Any:
-    return NotImplemented
-
-
 def register() -> None:
     table = decomposition.decompositions
     table[_POOL] = _unless_npu(table[_POOL], _in_int32)
-    table[_GRADIENT] = _unless_npu(table[_GRADIENT], _stays)
+    table[_GRADIENT] = _unless_npu(table[_GRADIENT], _of_int32)
     decomposition.fast_random_decomps.cache_clear()  # a copy of the table, perhaps made by another back end
