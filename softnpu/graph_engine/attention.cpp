@@ -27,7 +27,13 @@ Spec lse_of(const Value& query, const AttentionOptions& options) {
   return {ACL_FLOAT, {dims[0], options.heads, heads_first ? dims[2] : dims[1], 1}};
 }
 
-void attend(Step& step, const AttentionOptions& o, const Value& out, const Value& lse) {
+void attend(Step& step, const AttentionOptions& o, const QuantModes& quant, const Value& out, const Value& lse) {
+  const aclDataType type = step.in(0).type;
+  for (size_t place : {size_t{1}, size_t{2}})
+    for (const Value& rows : step.list(place))  // int8 and shorter have their scales
+      if (type != ACL_INT8 && bytes_of(rows.type) > 1 && rows.type != type)
+        throw Error(std::string("input '") + (place == 1 ? "key" : "value") + "' is " + name_of(rows.type) +
+                    " and input 'query' is " + name_of(type) + ": they must have one data type");
   // Places of the row's inputs, which are aclnn's in the same order; lengths are arrays there.
   const auto in = [&](size_t place) -> const Value& { return step.in(place); };
   const auto lengths = [&](size_t place) {
@@ -37,8 +43,7 @@ void attend(Step& step, const AttentionOptions& o, const Value& out, const Value
             lengths(6), in(7), in(8), in(9), in(10), in(11), in(12), in(13), in(14), in(15), in(16), in(17), in(18),
             in(19), in(20), in(21), in(22), lengths(23), in(24), in(25), in(26), in(27), in(28), o.heads, o.scale,
             o.pre_tokens, o.next_tokens, o.layout, o.kv_heads, o.sparse_mode, o.inner_precise, o.block_size,
-            step.integer("antiquant_mode", 0), o.lse, step.integer("key_antiquant_mode", 0),
-            step.integer("value_antiquant_mode", 0), step.integer("query_quant_mode", 0), out, o.lse ? lse : Value());
+            quant.antiquant, o.lse, quant.key, quant.value, quant.query, out, o.lse ? lse : Value());
 }
 
 }  // namespace softnpu::graph

@@ -14,8 +14,13 @@ struct AttentionOptions {
   bool lse;
 };
 
+// How operands are quantized, as aclnn numbers it.
+struct QuantModes {
+  int64_t antiquant, key, value, query;
+};
+
 Spec attended(const Value& query, const std::vector<Value>& value, const AttentionOptions& options);
 Spec lse_of(const Value& query, const AttentionOptions& options);
-void attend(Step& step, const AttentionOptions& options, const Value& out, const Value& lse);
+void attend(Step& step, const AttentionOptions& options, const QuantModes& quant, const Value& out, const Value& lse);
 
 }  // namespace softnpu::graph

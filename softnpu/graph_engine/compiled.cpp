@@ -2,6 +2,7 @@
 #include "softnpu/graph_engine/compiled.h"
 
 #include <cstring>
+#include <new>
 #include <set>
 
 #include "acl/api.h"
@@ -31,8 +32,10 @@ Value value_of(const ge::Tensor& tensor, size_t index) {
     fail("format " + std::to_string(static_cast<int>(given.desc.format)) +
          " is not supported: a graph of the software NPU takes tensors as they are (ND)");
   const int64_t elements = elements_of(spec.dims), size = bytes_of(spec.type);
-  if (!size || elements < 0) fail("a tensor of " + name_of(spec.type) + " with shape " + text_of(spec.dims));
-  const size_t bytes = static_cast<size_t>(elements * size);
+  int64_t whole = 0;
+  if (!size || elements < 0 || __builtin_mul_overflow(elements, size, &whole))
+    fail("a tensor of " + name_of(spec.type) + " with shape " + text_of(spec.dims));
+  const size_t bytes = static_cast<size_t>(whole);
   if (bytes && !given.data) fail("no data");
   auto storage = std::make_shared<Storage>();
   if (given.desc.placement == ge::kPlacementHost) {
@@ -90,6 +93,35 @@ void give(ge::Tensor& tensor, const Value& value) {
   tensor.impl().bytes = static_cast<size_t>(bytes_of(value));
 }
 
+// What gives a result, for messages.
+std::string source_of(const Program& program, size_t result) {
+  std::vector<const Source*> sources;
+  for (const Source& source : program.result()->inputs)
+    if (source.node >= 0) sources.push_back(&source);
+  return result < sources.size() ? program.model().nodes[static_cast<size_t>(sources[result]->node)].title() : "result";
+}
+
+// A result for a client on the host. From the device straight into the client's memory: a result may be as large as memory allows.
+void fetch(Lane& lane, const Value& result, ge::Tensor& tensor, const std::string& source) {
+  const size_t bytes = static_cast<size_t>(bytes_of(result));
+  const auto offset = result.offset * graph::bytes_of(result.type);
+  auto* const data = new (std::nothrow) uint8_t[bytes ? bytes : 1];
+  if (!data) throw Error(source + ": the host has no memory for a result of shape " + text_of(result.dims));
+  tensor.impl().data = ge::TensorData(data, [](uint8_t* data) { delete[] data; });
+  tensor.impl().bytes = bytes;
+  describe(tensor, result, ge::kPlacementHost);
+  const Storage& storage = *result.storage;
+  if (storage.host) {
+    if (bytes) std::memcpy(data, storage.host->data() + offset, bytes);
+    return;
+  }
+  check(aclrtSynchronizeStream(lane.stream()), "aclrtSynchronizeStream");
+  if (bytes)
+    check(aclrtMemcpy(data, bytes, static_cast<const char*>(storage.device->address) + offset, bytes,
+                      ACL_MEMCPY_DEVICE_TO_HOST),
+          "aclrtMemcpy");
+}
+
 }  // namespace
 
 void Compiled::compile() {
@@ -124,9 +156,10 @@ void Compiled::run(aclrtStream stream, std::shared_ptr<ge::Allocator> allocator,
     void* const to = outputs[i].impl().data.get();
     const Value& result = results[i];
     if (result.storage->device && result.storage->device->address == to && result.offset == 0) continue;
-    const int64_t room = elements_of(outputs[i].impl().desc.dims) *
-                         graph::bytes_of(static_cast<aclDataType>(outputs[i].impl().desc.type));
-    if (room != bytes_of(result))
+    int64_t room = 0;
+    if (__builtin_mul_overflow(elements_of(outputs[i].impl().desc.dims),
+                               graph::bytes_of(static_cast<aclDataType>(outputs[i].impl().desc.type)), &room) ||
+        room != bytes_of(result))
       throw Error("result " + std::to_string(i) + " has shape " + text_of(result.dims) + " of " + name_of(result.type) +
                   ", and the memory for it shape " + text_of(outputs[i].impl().desc.dims));
     copy(lane, to, result);
@@ -140,16 +173,7 @@ void Compiled::run_here(aclrtStream stream, const std::vector<ge::Tensor>& input
   const std::vector<Value> given = values_of(inputs, *program_);
   const std::vector<Value> results = graph::run(*program_, lane, given);
   outputs.resize(results.size());
-  for (size_t i = 0; i < results.size(); i++) {
-    const Value& result = results[i];
-    const size_t bytes = static_cast<size_t>(bytes_of(result));
-    const char* const from = lane.bytes(result).data() + result.offset * graph::bytes_of(result.type);
-    auto* const data = new uint8_t[bytes ? bytes : 1];
-    outputs[i].impl().data = ge::TensorData(data, [](uint8_t* data) { delete[] data; });
-    if (bytes) std::memcpy(data, from, bytes);
-    outputs[i].impl().bytes = bytes;
-    describe(outputs[i], result, ge::kPlacementHost);
-  }
+  for (size_t i = 0; i < results.size(); i++) fetch(lane, results[i], outputs[i], source_of(*program_, i));
   for (const Part& part : program_->parts()) {
     if (!part.varies || part.input < 0) continue;
     const size_t i = static_cast<size_t>(part.input);

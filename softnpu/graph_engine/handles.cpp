@@ -20,6 +20,8 @@ void no_handle(const char* what) {
   throw Error(std::string(what) + " made no handle: " + (text ? text : ""));
 }
 
+void no_room(int64_t number) { throw Error(std::to_string(number) + " is more than the parameter's type holds"); }
+
 aclTensor* make_tensor(Lane& lane, const Value& value) {
   void* const address = lane.address(value);
   const int64_t storage =

@@ -8,6 +8,7 @@
 #include <string>
 #include <tuple>
 #include <type_traits>
+#include <utility>
 #include <vector>
 
 #include "acl/api.h"
@@ -22,6 +23,7 @@ inline constexpr None none;
 aclTensor* make_tensor(Lane& lane, const Value& value);
 aclTensorList* make_tensors(Lane& lane, const std::vector<Value>& values);
 [[noreturn]] void no_handle(const char* what);
+[[noreturn]] void no_room(int64_t number);  // in the parameter's type
 
 template <typename P>
 class Passed {
@@ -33,6 +35,8 @@ class Passed {
       text_ = argument, value_ = static_cast<P>(text_.data());
     else
       value_ = static_cast<P>(argument);
+    if constexpr (std::is_same_v<A, int64_t> && std::is_integral_v<P> && !std::is_same_v<P, bool>)
+      if (!std::in_range<P>(argument)) no_room(argument);
   }
   P get() { return value_; }
 
@@ -109,6 +113,10 @@ template <>
 class Passed<const aclScalar*> {
  public:
   explicit Passed(std::tuple<Lane&, const None&>) {}
+  explicit Passed(std::tuple<Lane&, const Number&> given) {
+    const Number& number = std::get<1>(given);
+    number.whole ? make(number.integer, ACL_INT64) : make(number.real, ACL_DOUBLE);
+  }
   template <typename A>
   explicit Passed(std::tuple<Lane&, const A&> given) {
     static_assert(std::is_arithmetic_v<A>, "a scalar is a number");

@@ -2,13 +2,24 @@
 #include "softnpu/graph_engine/kernels.h"
 
 #include <numeric>
+#include <utility>
 
 namespace softnpu::graph {
 namespace {
 constexpr int kKeepType = 1;  // cubeMathType: computed in the operands' own type
 }
 
-void multiply(Step& step, const Value& a, const Value& b, const Value& bias, const Value& y) {
+void multiply(Step& step, const Value& x1, const Value& x2, const Value& bias, const Value& y) {
+  const bool half = y.type == ACL_FLOAT16 || y.type == ACL_BF16;
+  if (bias && bias.type != y.type && !(half && bias.type == ACL_FLOAT))
+    throw Error("input 'bias' is " + name_of(bias.type) + " and the result " + name_of(y.type));
+  const auto wide = [&](const Value& x) {  // int8 is added up in int32
+    if (x.type == y.type) return x;
+    const Value made = step.temporary({y.type, x.dims});
+    step.call(ACLNN(aclnnCast), x, y.type, made);
+    return made;
+  };
+  const Value a = wide(x1), b = wide(x2);
   if (bias && y.rank() == 2) return step.call(ACLNN(aclnnAddmm), bias, a, b, 1, 1, y, kKeepType);  // rounded once
   step.call(ACLNN(aclnnMatmul), a, b, y, kKeepType);
   if (bias) step.call(ACLNN(aclnnInplaceAdd), y, bias, 1);
@@ -19,7 +30,12 @@ Value taken(Step& step, const Value& x, const Value& indices, int64_t axis, int6
   if (x.rank() == 1 && step.known(x) && step.known(indices)) {
     const Dims from = step.ints(x);
     Dims numbers;
-    for (int64_t index : step.ints(indices)) numbers.push_back(from[static_cast<size_t>(axis_of(index, x.dims[0]))]);
+    const int64_t count = x.dims[0];
+    for (int64_t index : step.ints(indices)) {
+      if (index < -count || index >= count)
+        throw Error("index " + std::to_string(index) + " of " + std::to_string(count) + " elements");
+      numbers.push_back(from[static_cast<size_t>(index < 0 ? index + count : index)]);
+    }
     return step.numbers_of(spec, numbers);
   }
   const Value y = step.temporary(spec);
@@ -40,11 +56,10 @@ Value indexed(Step& step, const Value& x, const std::vector<Value>& indices, con
   Dims named, rest, shape;
   for (int64_t i = 0; i < x.rank(); i++)
     (static_cast<size_t>(i) < mask.size() && mask[static_cast<size_t>(i)] == 1 ? named : rest).push_back(i);
-  if (indices.empty() || named.size() != indices.size())
+  if (indices.empty() || named.size() != indices.size() || mask.size() > x.dims.size())
     throw Error(std::to_string(indices.size()) + " indices for the mask " + text_of(mask));
   for (const Value& index : indices) {
-    if (index.type == ACL_BOOL || index.type == ACL_UINT8)
-      throw Error("an index that is a mask is not supported: its values decide the shape");
+    index_type(index.type);  // a mask is none: its values decide the shape
     shape = broadcast_dims(shape, index.dims);
   }
   // Where the result has the indices' dimensions: in their place if they are neighbours, else first.
@@ -76,12 +91,35 @@ Value packed(Step& step, const std::vector<Value>& parts, int64_t axis) {
   return y;
 }
 
-void range(Step& step, const Value& start, double from, double to, double by, const Value& y) {
-  if (!y.elements()) return;
-  if (whole(start))
-    step.call(ACLNN(aclnnArange), static_cast<int64_t>(from), static_cast<int64_t>(to), static_cast<int64_t>(by), y);
-  else
-    step.call(ACLNN(aclnnArange), from, to, by, y);
+Value ranged(Step& step, const Value& start, const Value& limit, const Value& delta, bool closed) {
+  const Number from = step.number(start), to = step.number(limit), by = step.number(delta);
+  for (const Value* other : {&limit, &delta})
+    if (other->type != start.type && !(whole(start) && whole(*other)))
+      throw Error("a range from " + name_of(start.type) + " to " + name_of(limit.type) + " by " + name_of(delta.type) +
+                  ": they must have one data type, or be integers");
+  const int64_t count = count_of_range(from, to, by, closed);
+  const Value y = step.temporary({start.type, {count}});
+  if (!count) return y;
+  if (!from.whole) {
+    const double end = closed ? from.real + (static_cast<double>(count) - 0.5) * by.real : to.real;
+    step.call(ACLNN(aclnnArange), from.real, end, by.real, y);
+    return y;
+  }
+  // aclnnArange takes what lies behind the last number, and computes end - start: both may be more than 64 bits hold.
+  const int64_t last =
+      from.integer + static_cast<int64_t>(static_cast<uint64_t>(count - 1) * static_cast<uint64_t>(by.integer));
+  if (start.type == ACL_INT32 && !std::in_range<int32_t>(last))
+    throw Error("a range of int32 to " + std::to_string(last));
+  int64_t end = 0, span = 0;
+  if (!__builtin_add_overflow(last, by.integer < 0 ? -1 : 1, &end) &&
+      !__builtin_sub_overflow(end, from.integer, &span) && !__builtin_add_overflow(span, by.integer, &span)) {
+    step.call(ACLNN(aclnnArange), from.integer, end, by.integer, y);
+    return y;
+  }
+  step.call(ACLNN(aclnnArange), int64_t{0}, count, int64_t{1}, y);
+  step.call(ACLNN(aclnnInplaceMuls), y, by.integer);
+  step.call(ACLNN(aclnnInplaceAdds), y, from.integer, 1);
+  return y;
 }
 
 void top(Step& step, const Value& x, int64_t count, int64_t dim, bool largest, bool sorted, const Value& values,
@@ -103,6 +141,16 @@ void need_update(const std::string& reduce) {
   if (reduce != "update") throw Error("reduce '" + reduce + "' is not supported: update is");
 }
 
+int64_t gelu_of(const std::string& approximate) {
+  if (approximate == "none") return 0;
+  if (approximate == "tanh") return 1;
+  throw Error("attribute 'approximate' is '" + approximate + "': none and tanh are supported");
+}
+
+void need_shape(const Value& x, const Value& as) {
+  if (x.dims != as.dims) misfit("assignment", x.dims, as.dims);
+}
+
 Dims ordered(const Dims& order, const Value& x) {
   if (!order.empty()) return order;
   Dims same(x.dims.size());
@@ -118,8 +166,8 @@ Spec batches_beside(const Spec& product, int64_t split, const Value& scale) {
   if (split < 1 || batch % split != 0)
     throw Error("batch_split_factor is " + std::to_string(split) + ", and there are " + std::to_string(batch) +
                 " batches: it must divide them");
-  if (scale) return {ACL_INT8, {rows, 1, batch * columns}};
-  if (split > 1) return {product.type, {split, rows, batch * columns / split}};
+  if (scale) return {ACL_INT8, {rows, 1, product_of(batch, columns)}};
+  if (split > 1) return {product.type, {split, rows, product_of(batch / split, columns)}};
   return {product.type, {rows, batch, columns}};
 }
 

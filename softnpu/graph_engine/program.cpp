@@ -28,6 +28,15 @@ bool member_of(const std::string& name, std::string_view list) {
                      [](char c) { return c >= '0' && c <= '9'; });
 }
 
+// Formats that a node wants, by the number of its input or output.
+void need_layouts(const Node& node, const std::string& name, const Attribute& value) {
+  const auto* layouts = std::get_if<std::vector<std::string>>(&value);
+  for (const std::string& layout : layouts ? *layouts : std::vector<std::string>())
+    if (layout != "ND" && layout != "NCL" && layout != "NCHW" && layout != "NCDHW")
+      throw Error(node.title() + ": attribute '" + name + "' names " + layout +
+                  ": ND, NCL, NCHW and NCDHW are supported");
+}
+
 std::string missing_types(const Model& model, const Node& first) {
   std::set<std::string> others;
   for (const Node& node : model.nodes)
@@ -89,6 +98,16 @@ void Program::bind(Part& part) {
   if (!part.row)
     throw Error(node.title() + ": the software NPU's graph engine has no operator type " + node.type +
                 missing_types(*model_, node) + ". Run the model eagerly, or with the backend npugraph_ex");
+  const auto known = part.row->signature.attributes;
+  for (const auto& [name, value] : node.attributes) {
+    if (name.starts_with('_')) continue;  // notes of who made the graph
+    if (name == "input_layout_info" || name == "output_layout_info") {
+      need_layouts(node, name, value);
+      continue;
+    }
+    if (std::none_of(known.begin(), known.end(), [&name = name](const char* one) { return name == one; }))
+      throw Error(node.title() + ": attribute '" + name + "' is not supported");
+  }
   const auto inputs = part.row->signature.inputs;
   part.bound.resize(inputs.size());
   for (size_t i = 0; i < node.inputs.size(); i++) {

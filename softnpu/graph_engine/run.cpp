@@ -1,6 +1,10 @@
 // See run.h.
 #include "softnpu/graph_engine/run.h"
 
+#include <algorithm>
+#include <iterator>
+#include <new>
+
 namespace softnpu::graph {
 namespace {
 
@@ -60,13 +64,18 @@ std::vector<Value> run(Program& program, Lane& lane, const std::vector<Value>& i
       if (!left[from][output]) value = {};
     }
     if (!part.row) {
-      result = std::move(taken);
+      std::copy_if(taken.begin(), taken.end(), std::back_inserter(result),
+                   [](const Value& value) { return bool(value); });
       continue;
     }
     try {
       Step step(lane, node, part.bound, taken);
       part.row->run(step);
       made = std::move(step.outputs());
+    } catch (const std::bad_alloc&) {
+      throw Error(node.title() + ": the host has not enough memory");
+    } catch (const std::length_error&) {
+      throw Error(node.title() + ": a list that is longer than memory holds");
     } catch (const std::exception& error) {
       throw Error(node.title() + ": " + error.what());
     }

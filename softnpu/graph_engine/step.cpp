@@ -2,6 +2,7 @@
 #include "softnpu/graph_engine/step.h"
 
 #include <cstring>
+#include <utility>
 
 namespace softnpu::graph {
 namespace {
@@ -27,10 +28,12 @@ void widen(const std::string& bytes, int64_t offset, std::vector<T>& to) {
   }
 }
 
-template <typename Number>
+template <typename Number>  // int32 or int64
 std::string narrowed_bytes(const Dims& numbers) {
   std::string bytes(numbers.size() * sizeof(Number), '\0');
   for (size_t i = 0; i < numbers.size(); i++) {
+    if (!std::in_range<Number>(numbers[i]))
+      throw Error(std::to_string(numbers[i]) + " is more than int" + std::to_string(8 * sizeof(Number)) + " holds");
     const Number number = static_cast<Number>(numbers[i]);
     std::memcpy(bytes.data() + i * sizeof number, &number, sizeof number);
   }
@@ -80,8 +83,60 @@ std::vector<bool> Step::flags(const char* name) const {
   return found ? *found : std::vector<bool>();
 }
 
+aclDataType Step::type(const char* name, std::optional<int64_t> fallback) const {
+  const int64_t number = integer(name, fallback);
+  const bool known = std::in_range<int32_t>(number) && bytes_of(static_cast<aclDataType>(number));
+  if (!known)
+    throw Error(std::string("attribute '") + name + "' is " + std::to_string(number) + ", which is no data type here");
+  return static_cast<aclDataType>(number);
+}
+
+void Step::need(const char* name, bool value) const {
+  if (flag(name, value) != value)
+    throw Error(std::string("attribute '") + name + "' is " + (value ? "false" : "true") + ": only " +
+                (value ? "true" : "false") + " is supported");
+}
+void Step::need(const char* name, int64_t value) const {
+  if (const int64_t found = integer(name, value); found != value)
+    throw Error(std::string("attribute '") + name + "' is " + std::to_string(found) + ": only " +
+                std::to_string(value) + " is supported");
+}
+void Step::need_none(size_t place, const char* name) const {
+  if (in(place)) throw Error(std::string("input '") + name + "' is not supported");
+}
+void Step::need_same(std::initializer_list<size_t> places) const {
+  int first = -1;
+  const auto type = [&](int position) { return inputs_[static_cast<size_t>(position)].type; };
+  const auto said = [&](int position) {
+    return "'" + node_.inputs[static_cast<size_t>(position)].name + "' is " + name_of(type(position));
+  };
+  for (size_t place : places)
+    for (int position : bound_[place]) {
+      if (!inputs_[static_cast<size_t>(position)]) continue;
+      if (first < 0) first = position;
+      if (type(position) != type(first))
+        throw Error("input " + said(position) + " and input " + said(first) + ": they must have one data type");
+    }
+}
+void Step::need_index(size_t place, const char* name) const {
+  const Value& value = in(place);
+  if (value && value.type != ACL_INT32 && value.type != ACL_INT64)
+    throw Error(std::string("input '") + name + "' is " + name_of(value.type) + ": int32 or int64 is wanted");
+}
+void Step::need_flags(size_t place, const char* name) const {
+  if (const Value& value = in(place); value && value.type != ACL_BOOL)
+    throw Error(std::string("input '") + name + "' is " + name_of(value.type) + ": bool is wanted");
+}
+int64_t Step::parts(int64_t count) const {
+  const auto declared = static_cast<int64_t>(node_.outputs.size());
+  if (declared && count != declared)
+    throw Error(std::to_string(count) + " results, and the node declares " + std::to_string(declared));
+  return count;
+}
+
 Value Step::make(const Spec& spec) { return outputs_.emplace_back(temporary(spec)); }
 Value Step::make(const Value& value) {
+  if (value.elements() < 0) throw Error("a result of shape " + text_of(value.dims));
   const bool varies = value.storage->device && value.storage->device->varies;
   outputs_.push_back(varies ? copied(value) : dense(value));
   outputs_.back().variable = false;
@@ -122,6 +177,13 @@ Value Step::copied(const Value& value) {
   return copy;
 }
 
+Dims Step::ints(const Value& value) {
+  if (value && !value.elements()) return {};
+  if (value && value.type != ACL_INT32 && value.type != ACL_INT64)
+    throw Error("numbers of int32 or int64 are wanted, not of " + name_of(value.type));
+  return numbers<int64_t>(value);
+}
+
 template <typename T>
 std::vector<T> Step::numbers(const Value& value) {
   if (!value) return {};
@@ -158,8 +220,6 @@ std::vector<T> Step::numbers(const Value& value) {
   }
   return found;
 }
-template std::vector<int64_t> Step::numbers<int64_t>(const Value&);
-template std::vector<double> Step::numbers<double>(const Value&);
 
 int64_t Step::index(const Value& value) {
   const Dims found = ints(value);
@@ -167,10 +227,10 @@ int64_t Step::index(const Value& value) {
   return found[0];
 }
 
-double Step::number(const Value& value) {
-  const std::vector<double> found = reals(value);
-  if (found.size() != 1) throw Error("one number is wanted of a tensor of shape " + text_of(value.dims));
-  return found[0];
+Number Step::number(const Value& value) {
+  if (value.elements() != 1) throw Error("one number is wanted of a tensor of shape " + text_of(value.dims));
+  if (whole(value)) return {true, numbers<int64_t>(value)[0], 0};
+  return {false, 0, numbers<double>(value)[0]};
 }
 
 Value Step::numbers_of(const Spec& spec, const Dims& numbers) {

@@ -30,9 +30,19 @@ class Step {
   std::string text(const char* name, std::optional<std::string> fallback = {}) const;
   Dims integers(const char* name, std::optional<Dims> fallback = {}) const;
   std::vector<bool> flags(const char* name) const;  // empty where the node has none
-  aclDataType type(const char* name, std::optional<int64_t> fallback = {}) const {
-    return static_cast<aclDataType>(integer(name, fallback));
-  }
+  aclDataType type(const char* name, std::optional<int64_t> fallback = {}) const;
+  // Refuses an attribute that the node has with another value than the only one that a row computes.
+  void need(const char* name, bool value) const;
+  void need(const char* name, int64_t value) const;
+  // Refuses an input that a row does not compute with.
+  void need_none(size_t place, const char* name) const;
+  // Refuses inputs of more than one type; lists count with all members, what is left out does not.
+  void need_same(std::initializer_list<size_t> places) const;
+  // Refuses an input of another type than int32 and int64, or than bool.
+  void need_index(size_t place, const char* name) const;
+  void need_flags(size_t place, const char* name) const;
+  // The same number. Refuses another than the node declares outputs, before so many are made.
+  int64_t parts(int64_t count) const;
 
   // The next outputs: new memory, or a value that there is (a copy if its elements do not follow each other).
   Value make(const Spec& spec);
@@ -46,15 +56,14 @@ class Step {
   Value temporary(const Spec& spec);
   Value dense(const Value& value);
   Value copied(const Value& value);
-  // The numbers that a tensor holds. Waits for the stream if they are computed there.
-  Dims ints(const Value& value) { return numbers<int64_t>(value); }
-  std::vector<double> reals(const Value& value) { return numbers<double>(value); }
+  // The numbers that a tensor of int32 or int64 holds. Waits for the stream if they are computed there.
+  Dims ints(const Value& value);
   // Integers that the host knows without waiting.
   bool known(const Value& value) const {
     return value.storage->host && (value.type == ACL_INT64 || value.type == ACL_INT32);
   }
   int64_t index(const Value& value);  // of a tensor of one integer
-  double number(const Value& value);  // of a tensor of one number
+  Number number(const Value& value);  // of a tensor of one number
   // A tensor of numbers known here.
   Value numbers_of(const Spec& spec, const Dims& numbers);
   // After the device wrote it.

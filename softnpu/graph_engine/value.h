@@ -41,6 +41,13 @@ struct Value {
   bool dense() const;  // elements follow each other as the shape says
 };
 
+// A number of a tensor: integers stay integers.
+struct Number {
+  bool whole;
+  int64_t integer;
+  double real;
+};
+
 // What a node's output is to be.
 struct Spec {
   aclDataType type;

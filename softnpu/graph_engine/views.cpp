@@ -6,14 +6,35 @@
 #include <numeric>
 
 namespace softnpu::graph {
-namespace {
-
-size_t at(int64_t index) { return static_cast<size_t>(index); }
-
-}  // namespace
 
 void misfit(const char* what, const Dims& a, const Dims& b) {
   throw Error(std::string(what) + ": shapes " + text_of(a) + " and " + text_of(b) + " do not fit");
+}
+
+int64_t sum_of(int64_t a, int64_t b) {
+  int64_t sum = 0;
+  if (__builtin_add_overflow(a, b, &sum))
+    throw Error("a dimension of " + std::to_string(a) + " and " + std::to_string(b) + " is more than 64 bits hold");
+  return sum;
+}
+
+int64_t product_of(int64_t a, int64_t b) {
+  int64_t product = 0;
+  if (__builtin_mul_overflow(a, b, &product))
+    throw Error("a dimension of " + std::to_string(a) + " times " + std::to_string(b) + " is more than 64 bits hold");
+  return product;
+}
+
+aclDataType index_type(aclDataType type) {
+  if (type != ACL_INT32 && type != ACL_INT64) throw Error("indices of " + name_of(type) + ": int32 or int64 is wanted");
+  return type;
+}
+
+aclDataType float_of(aclDataType type) { return type == ACL_FLOAT16 || type == ACL_BF16 ? ACL_FLOAT : type; }
+
+int64_t long_of(const Value& x, int64_t axis) {
+  if (x.dims.empty()) throw Error("a scalar with no dimension " + std::to_string(axis));
+  return x.dims[at(axis_of(axis, x.rank()))];
 }
 
 int64_t axis_of(int64_t axis, int64_t rank, bool end) {
@@ -45,7 +66,7 @@ Spec product(const Value& a, const Value& b) {
   Dims dims = broadcast_dims({a.dims.begin(), a.dims.end() - 2}, {b.dims.begin(), b.dims.end() - 2});
   dims.push_back(a.dims[a.dims.size() - 2]);
   dims.push_back(b.dims.back());
-  return {a.type, std::move(dims)};
+  return {a.type == ACL_INT8 ? ACL_INT32 : a.type, std::move(dims)};
 }
 
 Dims all_axes(const Value& x, const Dims& axes) {
@@ -77,7 +98,8 @@ Spec joined(const std::vector<Value>& parts, int64_t axis) {
     if (parts[i].rank() != parts[0].rank()) misfit("join", parts[0].dims, parts[i].dims);
     for (int64_t d = 0; d < parts[i].rank(); d++)
       if (d != axis && parts[i].dims[at(d)] != spec.dims[at(d)]) misfit("join", parts[0].dims, parts[i].dims);
-    spec.dims[at(axis)] += parts[i].dims[at(axis)];
+    int64_t& sum = spec.dims[at(axis)];
+    sum = sum_of(sum, parts[i].dims[at(axis)]);
   }
   return spec;
 }
@@ -100,9 +122,23 @@ Spec gathered(const Value& x, const Value& indices, int64_t axis, int64_t batch_
   return {x.type, std::move(dims)};
 }
 
-int64_t count_of_range(double start, double limit, double delta) {
-  if (delta == 0) throw Error("a range with a step of 0");
-  return std::max<int64_t>(0, static_cast<int64_t>(std::ceil((limit - start) / delta)));
+int64_t count_of_range(const Number& start, const Number& limit, const Number& delta, bool closed) {
+  if (delta.whole ? delta.integer == 0 : delta.real == 0) throw Error("a range with a step of 0");
+  if (start.whole) {  // of one type all three
+    __extension__ using Wide = __int128;
+    const Wide span = Wide{limit.integer} - start.integer, step = delta.integer;
+    if (span != 0 && (span < 0) != (step < 0)) return 0;
+    const Wide count = span / step + (closed || span % step ? 1 : 0);
+    if (count > INT64_MAX) throw Error("a range of more numbers than 64 bits count");
+    return static_cast<int64_t>(count);
+  }
+  if (!std::isfinite(start.real) || !std::isfinite(limit.real) || !std::isfinite(delta.real))
+    throw Error("a range from " + std::to_string(start.real) + " to " + std::to_string(limit.real) + " by " +
+                std::to_string(delta.real) + ": its numbers must be finite");
+  const double steps = (limit.real - start.real) / delta.real,
+               count = closed ? std::floor(steps) + 1 : std::ceil(steps);
+  if (!(count < 0x1p63)) throw Error("a range of more numbers than 64 bits count");
+  return count > 0 ? static_cast<int64_t>(count) : 0;
 }
 
 int64_t only(const Dims& list) {
@@ -139,7 +175,12 @@ Spec halved(const Value& x, int64_t axis) {
 Spec repeated(const Value& x, const Dims& counts) {
   if (counts.size() < x.dims.size()) misfit("repeat", x.dims, counts);
   Spec spec{x.type, counts};
-  for (size_t i = 0; i < x.dims.size(); i++) spec.dims[counts.size() - 1 - i] *= x.dims[x.dims.size() - 1 - i];
+  for (int64_t count : counts)
+    if (count < 0) misfit("repeat", x.dims, counts);
+  for (size_t i = 0; i < x.dims.size(); i++) {
+    int64_t& dim = spec.dims[counts.size() - 1 - i];
+    dim = product_of(dim, x.dims[x.dims.size() - 1 - i]);
+  }
   return spec;
 }
 
@@ -150,7 +191,7 @@ Spec statistic(const Value& x, size_t normalized) {
   return spec;
 }
 
-Spec times(const Value& x, int64_t count) { return resized(x, 0, count * (x.dims.empty() ? 1 : x.dims[0])); }
+Spec times(const Value& x, int64_t count) { return resized(x, 0, product_of(count, x.dims.empty() ? 1 : x.dims[0])); }
 
 Spec part(const Value& x, int64_t count) {
   if (x.dims.empty() || count <= 0 || x.dims[0] % count)
@@ -193,10 +234,13 @@ Value expanded(const Value& x, const Dims& wanted) {
   view.strides.assign(dims.size(), 0);
   const size_t more = dims.size() - x.dims.size();
   for (size_t i = 0; i < dims.size(); i++) {
-    if (i < more) continue;
+    if (i < more) {
+      if (dims[i] < 0) misfit("broadcast", x.dims, wanted);
+      continue;
+    }
     const int64_t from = x.dims[i - more];
     if (dims[i] == -1) dims[i] = from;
-    if (from != dims[i] && from != 1) misfit("broadcast", x.dims, wanted);
+    if (dims[i] < 0 || (from != dims[i] && from != 1)) misfit("broadcast", x.dims, wanted);
     view.strides[i] = from == dims[i] ? x.strides[i - more] : 0;
   }
   view.dims = std::move(dims);
@@ -265,89 +309,12 @@ Value flattened(const Value& x, int64_t first, int64_t last) {
   return reshaped(x, dims);
 }
 
-Value narrowed(const Value& x, int64_t axis, int64_t start, int64_t count, int64_t step) {
-  axis = axis_of(axis, x.rank());
-  if (x.dims.empty() || count < 0 || start < 0 || (count && start + (count - 1) * step >= x.dims[at(axis)]))
-    throw Error("elements " + std::to_string(start) + " to " + std::to_string(start + (count - 1) * step) +
-                " of dimension " + std::to_string(axis) + " of shape " + text_of(x.dims));
-  Value view = x;
-  if (count) view.offset += start * x.strides[at(axis)];
-  view.dims[at(axis)] = count;
-  view.strides[at(axis)] *= step;
-  return view;
-}
-
-std::vector<Value> split(const Value& x, Dims sizes, int64_t axis) {
-  axis = axis_of(axis, x.rank());
-  if (x.dims.empty()) throw Error("a scalar to split");
-  int64_t sum = 0;
-  for (int64_t size : sizes) sum += size < 0 ? 0 : size;
-  std::vector<Value> parts;
-  int64_t start = 0;
-  for (int64_t size : sizes) {
-    const int64_t count = size < 0 ? x.dims[at(axis)] - sum : size;
-    parts.push_back(narrowed(x, axis, start, count));
-    start += count;
-  }
-  if (start != x.dims[at(axis)]) misfit("split", x.dims, sizes);
-  return parts;
-}
-
-std::vector<Value> halved_by(const Value& x, int64_t count, int64_t axis) {
-  axis = axis_of(axis, x.rank());
-  if (x.dims.empty() || count <= 0 || x.dims[at(axis)] % count)
-    throw Error("shape " + text_of(x.dims) + " has no " + std::to_string(count) + " equal parts");
-  return split(x, Dims(at(count), x.dims[at(axis)] / count), axis);
-}
-
-Value windowed(const Value& x, const Dims& offsets, const Dims& sizes) {
-  if (offsets.size() != x.dims.size() || sizes.size() != x.dims.size()) misfit("slice", x.dims, sizes);
-  Value view = x;
-  for (size_t i = 0; i < sizes.size(); i++)
-    view = narrowed(view, static_cast<int64_t>(i), offsets[i], sizes[i] == -1 ? x.dims[i] - offsets[i] : sizes[i]);
-  return view;
-}
-
 Value recast(const Value& x, aclDataType type) {
   if (bytes_of(type) != bytes_of(x.type))
     throw Error(name_of(x.type) + " as " + name_of(type) + ": only types of one size are supported");
   Value view = x;
   view.type = type;
   return view;
-}
-
-std::vector<Value> unstacked(const Value& x, int64_t axis) {
-  axis = axis_of(axis, x.rank());
-  std::vector<Value> parts;
-  for (int64_t i = 0; !x.dims.empty() && i < x.dims[at(axis)]; i++)
-    parts.push_back(squeezed(narrowed(x, axis, i, 1), {axis}));
-  return parts;
-}
-
-Value sliced(const Value& x, const Slices& s) {
-  if (s.ellipsis_mask || s.new_axis_mask) throw Error("a slice with an ellipsis or a new axis is not supported");
-  const size_t count = s.begin.size();
-  if (s.end.size() != count || (!s.axes.empty() && s.axes.size() != count) ||
-      (!s.strides.empty() && s.strides.size() != count))
-    throw Error("a slice whose lists are not of one length");
-  Value view = x;
-  Dims gone;
-  for (size_t i = 0; i < count; i++) {
-    const int64_t axis = axis_of(s.axes.empty() ? static_cast<int64_t>(i) : s.axes[i], x.rank());
-    if (x.dims.empty()) throw Error("a slice of a scalar");
-    const int64_t dim = x.dims[at(axis)], step = s.strides.empty() ? 1 : s.strides[i];
-    if (step <= 0) throw Error("a slice with a step of " + std::to_string(step));
-    const auto place = [&](int64_t index) { return std::clamp<int64_t>(index < 0 ? index + dim : index, 0, dim); };
-    const int64_t start = s.begin_mask >> i & 1 ? 0 : place(s.begin[i]);
-    if (s.shrink_axis_mask >> i & 1) {
-      view = narrowed(view, axis, start, 1);
-      gone.push_back(axis);
-      continue;
-    }
-    const int64_t end = s.end_mask >> i & 1 ? dim : place(s.end[i]);
-    view = narrowed(view, axis, start, end > start ? (end - start + step - 1) / step : 0, step);
-  }
-  return gone.empty() ? view : squeezed(view, gone);
 }
 
 }  // namespace softnpu::graph

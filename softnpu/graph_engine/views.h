@@ -11,7 +11,18 @@
 
 namespace softnpu::graph {
 
+inline size_t at(int64_t index) { return static_cast<size_t>(index); }
 [[noreturn]] void misfit(const char* what, const Dims& a, const Dims& b);
+// Sums and products of dimensions; Error where 64 bits do not hold them.
+int64_t sum_of(int64_t a, int64_t b);
+int64_t product_of(int64_t a, int64_t b);
+aclDataType index_type(aclDataType type);  // int32 or int64
+aclDataType float_of(aclDataType type);    // float32 for what is shorter
+int64_t long_of(const Value& x, int64_t axis);
+template <typename T>
+int64_t count_of(const std::vector<T>& list) {
+  return static_cast<int64_t>(list.size());
+}
 // A dimension counted from the end, if negative. `rank` itself is allowed where `end` says so.
 int64_t axis_of(int64_t axis, int64_t rank, bool end = false);
 
@@ -23,14 +34,14 @@ Dims broadcast_dims(const Dims& a, const Dims& b);
 Spec broadcast(const Value& a, const Value& b);  // of the first's type
 Spec broadcast(const Value& a, const Value& b, const Value& c);
 Spec truth(const Value& a, const Value& b);  // of a comparison
-// A product of matrices, or of batches of them.
+// A product of matrices, or of batches of them; of int8 in int32.
 Spec product(const Value& a, const Value& b);
 Spec reduced(const Value& x, const Dims& axes, bool keep);
 Spec joined(const std::vector<Value>& parts, int64_t axis);
 Spec stacked(const std::vector<Value>& parts, int64_t axis);
 Spec gathered(const Value& x, const Value& indices, int64_t axis, int64_t batch_dims);
-// How many numbers a range has.
-int64_t count_of_range(double start, double limit, double delta);
+// How many numbers a range has; with its limit, if closed.
+int64_t count_of_range(const Number& start, const Number& limit, const Number& delta, bool closed);
 
 // All dimensions, where none are named.
 Dims all_axes(const Value& x, const Dims& axes);
@@ -53,11 +64,13 @@ Value reshaped(const Value& x, const Dims& dims);  // of a dense value; -1 once
 Value unsqueezed(const Value& x, const Dims& axes);
 Value squeezed(const Value& x, const Dims& axes);
 Value flattened(const Value& x, int64_t first, int64_t last);
+Value recast(const Value& x, aclDataType type);  // the same bytes
+
+// Parts (slices.cpp).
 Value narrowed(const Value& x, int64_t axis, int64_t start, int64_t count, int64_t step = 1);
 std::vector<Value> split(const Value& x, Dims sizes, int64_t axis);
 std::vector<Value> halved_by(const Value& x, int64_t count, int64_t axis);  // equal parts
 Value windowed(const Value& x, const Dims& offsets, const Dims& sizes);
-Value recast(const Value& x, aclDataType type);  // the same bytes
 std::vector<Value> unstacked(const Value& x, int64_t axis);
 
 // Strides, masks and axes of a slice. An axis that is not named is whole.

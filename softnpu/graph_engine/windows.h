@@ -16,9 +16,9 @@ struct Window {
 Window convolution_of(const Dims& strides, const Dims& pads, const Dims& dilations, const std::string& format);
 // Of MaxPoolWithArgmaxV1's lists {1, h, w, 1}.
 Window pool_of(const Dims& size, const Dims& strides, const Dims& pads, const Dims& dilations);
-// Of lists of four in a format, those of H and W.
-Dims of_image(const Dims& four, const std::string& format);
-Dims even_pads(const Dims& pads);
+// Of AvgPoolV2's lists; over the whole image, if global.
+Window averaged(const Value& x, const Dims& size, const Dims& strides, const Dims& pads, const std::string& mode,
+                bool global, bool ceil);
 void need_nchw(const std::string& format);
 
 Spec convolved(const Value& x, const Value& filter, const Dims& strides, const Dims& pads, const Dims& dilations);

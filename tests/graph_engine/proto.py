@@ -60,6 +60,8 @@ def attribute(value: object) -> bytes:
         return fixed(4, value)
     if isinstance(value, (str, bytes)):
         return message(2, value)
+    if value and isinstance(value[0], str):
+        return message(1, b"".join(message(2, v) for v in value))
     field = 5 if any(isinstance(v, bool) for v in value) else 3
     return message(1, message(field, b"".join(varint(v) for v in value)))
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 import threading
+from pathlib import Path
 
 import numpy as np
 import pytest
 
-from tests.graph_engine.border import Refused, Session
+from tests.graph_engine.border import Refused, Session, Tensors
 from tests.graph_engine.proto import Graph
 
 X = np.arange(6, dtype=np.float32).reshape(2, 3)
@@ -153,6 +155,36 @@ def test_an_input_of_another_shape_or_type_is_refused(session):
         session.once(relu_plus(0.0), [np.zeros((2, 3), np.int64)])
     with pytest.raises(Refused, match="the graph takes 1 inputs, 0 are given"):
         session.once(relu_plus(0.0), [])
+
+
+def test_a_result_lies_on_the_device_and_at_the_client(session, monkeypatch):
+    """And nowhere else meanwhile: a result may be as large as memory allows."""
+    size = 128 << 20
+    monkeypatch.setattr(Tensors, "get", lambda self, n: None)
+
+    def filled(count: int) -> bytes:
+        graph = Graph()
+        graph.result(graph.node("Fill", {"dims": graph.const([count]), "value": graph.const(1, "uint8")}))
+        return graph.bytes()
+
+    session.once(filled(9), [])  # what is made once
+    status = Path("/proc/self/status")
+
+    def field(name: str) -> int:
+        return 1024 * int(re.search(rf"{name}:\s+(\d+)", status.read_text()).group(1))
+
+    Path("/proc/self/clear_refs").write_text("5")  # the peak begins anew
+    before = field("VmRSS")
+    session.once(filled(size), [])
+    assert field("VmHWM") - before < 2.5 * size
+
+
+def test_a_result_that_is_left_out_is_none(session):
+    graph = Graph()
+    x = graph.data(0, "float32", [2, 3])
+    graph.node("NetOutput", {"input0": None, "input1": x}, name="NetOutput", outputs=0)
+    (got,) = session.once(graph.bytes(), [X])
+    assert got.tolist() == X.tolist()
 
 
 def test_a_graph_that_is_not_there(session):

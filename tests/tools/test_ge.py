@@ -13,6 +13,12 @@ REFUSED = {
         "Add: {attr: {axis: required number}}",
         "attribute axis: 'required number' is no",
     ),
+    "an attribute without effect": (
+        "Add: {in: x, attr: {alpha: 1}, run: f(x)}",
+        r"Add: no expression reads the attributes \['alpha'\]",
+    ),
+    "an input without effect": ("Add: {in: x z?, run: f(x)}", r"Add: no expression reads the inputs \['z'\]"),
+    "types of an input that is not there": ("Add: {in: x, same: x y, run: f(x)}", r"`same` names no input: \['y'\]"),
     "an input that is not there": ("Add: {in: x, writes: y}", r"`writes` names no input: \['y'\]"),
 }
 
@@ -38,9 +44,11 @@ def test_a_function_that_nobody_computes_is_named(tmp_path, monkeypatch):
 
 
 def test_a_row_reads_what_it_uses(tmp_path, monkeypatch):
-    keys = 'in: "x1 x2 z?", attr: {alpha: 1.5, beta: ignored}, out: {y: like(x1)}, run: "aclnnAdd(x1, x2, alpha, y)"'
+    keys = 'in: "x1 x2 z!", same: x1 x2, attr: {alpha: 1.5, beta: is 1, gamma: hint}, out: {y: like(x1)}'
+    keys += ', run: "aclnnAdd(x1, x2, alpha, y)"'
     (row,) = table(tmp_path, monkeypatch, f"Axpy: {{{keys}}}")
     text = ge.generate(row, ge.computed())
     assert 'const auto alpha = step.real("alpha", 1.5);' in text
     assert "step.call(ACLNN(aclnnAdd), x1, x2, alpha, y);" in text
-    assert "step.in(2)" not in text and "beta" not in text
+    assert 'step.need("beta", int64_t{1});' in text and "gamma" not in text
+    assert 'step.need_none(2, "z");' in text and "step.need_same({0, 1});" in text

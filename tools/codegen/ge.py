@@ -24,8 +24,8 @@ ROOT = Path(__file__).resolve().parents[2]
 TABLE = ROOT / "ops" / "ge.yaml"
 LONGEST = 200  # characters of an expression
 SHARDS = 4  # of rows, by the type's first letters: two compile at once
-KEYS = {"in", "attr", "let", "out", "run", "writes", "header"}
-KINDS = {"": "kRequired", "?": "kOptional", "*": "kMany"}
+KEYS = {"in", "same", "index", "flags", "attr", "let", "out", "run", "writes", "header"}
+KINDS = {"": "kRequired", "?": "kOptional", "!": "kOptional", "*": "kMany"}
 READERS = {"flag", "integer", "real", "text", "integers", "type"}
 
 
@@ -34,8 +34,10 @@ class Row(NamedTuple):
 
     type: str
     line: int
-    inputs: dict[str, str]  # name -> "", "?" (may be left out) or "*" (a list)
-    attributes: dict[str, str]  # name -> what reads it: C++; empty where the row ignores it
+    inputs: dict[str, str]  # name -> "", "?" (may be left out), "!" (must be) or "*" (a list)
+    types: dict[str, list[str]]  # "same", "index", "flags" -> inputs
+    attributes: dict[str, str]  # name -> what reads it: C++; empty where no expression does
+    only: dict[str, str]  # of those, name -> the value that is supported: C++
     let: dict[str, str]  # local variables, made before the outputs
     outputs: dict[str, str]  # name -> its shape and type, or a view: C++
     run: list[str]
@@ -48,7 +50,7 @@ def fail(name: str, text: str) -> None:
 
 
 def reader(row: str, name: str, default: object) -> str:
-    """C++ that reads an attribute, by its default: a value, `required KIND`, `KIND value`, `flags` or `ignored`."""
+    """C++ that reads an attribute, by its default (the head of the table); empty for `is` and `hint`."""
     if isinstance(default, bool):
         return f'step.flag("{name}", {str(default).lower()})'
     if isinstance(default, int):
@@ -58,7 +60,7 @@ def reader(row: str, name: str, default: object) -> str:
     if isinstance(default, list):
         return f'step.integers("{name}", Dims{{{", ".join(map(str, default))}}})'
     first, _, rest = str(default).partition(" ")
-    if first == "ignored" and not rest:
+    if (first == "hint" and not rest) or (first == "is" and rest):
         return ""
     if first == "flags" and not rest:
         return f'step.flags("{name}")'
@@ -81,27 +83,62 @@ def rows() -> list[Row]:
             row = defaults | (value if isinstance(value, dict) else {"run": value})
             if unknown := set(row) - KEYS:
                 fail(name, f"unknown keys {sorted(unknown)} (section {section})")
-            inputs = {i.rstrip("?*"): i[len(i.rstrip("?*")) :] for i in str(row.get("in", "")).split()}
+            inputs = {i.rstrip("?!*"): i[len(i.rstrip("?!*")) :] for i in str(row.get("in", "")).split()}
+            types = {key: str(row[key]).split() for key in ("same", "index", "flags") if key in row}
             attributes = {k: reader(name, k, v) for k, v in row.get("attr", {}).items()}
+            only = {k: v[3:] for k, v in row.get("attr", {}).items() if str(v).startswith("is ")}
             run = row.get("run", [])
             made = Row(
                 name,
                 lines[name],
                 inputs,
+                types,
                 attributes,
+                only,
                 row.get("let", {}),
                 row.get("out", {}),
                 [run] if isinstance(run, str) else run,
                 str(row.get("writes", "")).split(),
                 row.get("header"),
             )
-            for part in (*made.let.values(), *made.outputs.values(), *made.run):
+            for part in (*made.only.values(), *made.let.values(), *made.outputs.values(), *made.run):
                 if len(part) > LONGEST:
                     fail(name, f"an expression of {len(part)} characters: what is longer than {LONGEST} is a function")
             if unknown := set(made.writes) - set(inputs):
                 fail(name, f"`writes` names no input: {sorted(unknown)}")
+            for key, names in types.items():
+                if unknown := set(names) - set(inputs):
+                    fail(name, f"`{key}` names no input: {sorted(unknown)}")
+            read(made)
             out.append(made)
     return sorted(out, key=lambda row: row.type)
+
+
+def expressions(row: Row) -> str:
+    given = [text for text in row.outputs.values() if text not in row.writes]
+    return " ".join((*row.only.values(), *row.let.values(), *given, *row.run))
+
+
+def read(row: Row) -> None:
+    """Whatever a node says has its effect: no attribute and no input is taken and forgotten."""
+    text = expressions(row)
+    words = set(re.findall(r"\w+", text)) | set(row.writes)
+    if forgotten := [name for name, by in row.attributes.items() if by and name not in words]:
+        fail(row.type, f"no expression reads the attributes {forgotten}: `is VALUE` or `hint`")
+    by_place = "step.in(" in text or "attend(step" in text
+    if forgotten := [name for name, kind in row.inputs.items() if kind != "!" and name not in words and not by_place]:
+        fail(row.type, f"no expression reads the inputs {forgotten}: `NAME!` is one that must be left out")
+
+
+def checks(row: Row) -> list[str]:
+    """C++ that refuses what the row does not compute with."""
+    place = list(row.inputs).index
+    lines = [f'step.need_none({place(name)}, "{name}");' for name, kind in row.inputs.items() if kind == "!"]
+    same = row.types.get("same", [])
+    if len(same) > 1 or any(row.inputs[name] == "*" for name in same):
+        lines.append(f"step.need_same({{{', '.join(str(place(name)) for name in same)}}});")
+    lines += [f'step.need_index({place(name)}, "{name}");' for name in row.types.get("index", [])]
+    return lines + [f'step.need_flags({place(name)}, "{name}");' for name in row.types.get("flags", [])]
 
 
 def computed() -> set[str]:
@@ -118,9 +155,9 @@ def calls(row: Row, text: str, functions: set[str]) -> str:
 
 
 def generate(row: Row, functions: set[str]) -> str:
-    given = [text for text in row.outputs.values() if text not in row.writes]
-    words = set(re.findall(r"\w+", " ".join((*row.let.values(), *given, *row.run))))
+    words = set(re.findall(r"\w+", expressions(row)))
     lines = [f"// ops/ge.yaml:{row.line}  {row.type}", f"void run_{row.type}(Step& step) {{"]
+    lines += [f"  {line}" for line in checks(row)]
     for place, (name, kind) in enumerate(row.inputs.items()):
         if name not in words:
             continue
@@ -130,6 +167,9 @@ def generate(row: Row, functions: set[str]) -> str:
             lines.append(f"  const Value& {name} = step.in({place});")
     lines += [f"  const auto {n} = {read};" for n, read in row.attributes.items() if read and n in words]
     lines += [f"  const auto {n} = {calls(row, text, functions)};" for n, text in row.let.items()]
+    for name, text in row.only.items():
+        value = text if text in ("true", "false") else f"int64_t{{{text}}}"
+        lines.append(f'  step.need("{name}", {value});')
     used = set(re.findall(r"\w+", " ".join(row.run)))
     for name, text in row.outputs.items():
         if text in row.writes:
