@@ -84,8 +84,10 @@ Tensor activated(const Tensor& x, std::string_view name) {
   return x;
 }
 
-void transposed_matmul(const Tensor& a, const Tensor& b, const Maybe& scale, at::IntArrayRef perm_a,
+void transposed_matmul(const Tensor& a, const Tensor& b, const Maybe& bias, const Maybe& scale, at::IntArrayRef perm_a,
                        at::IntArrayRef perm_b, at::IntArrayRef perm_out, int64_t split, Tensor& out) {
+  TORCH_CHECK(!given(bias),
+              "bias of a transposed product: which of its dimensions it has is not documented; add it to out");
   const auto moved = [](const Tensor& t, at::IntArrayRef perm) { return perm.empty() ? t : t.permute(perm); };
   Tensor value = at::bmm(wide(moved(a, perm_a)), wide(moved(b, perm_b))).permute(perm_out);
   if (given(scale)) {
