@@ -65,9 +65,9 @@ void grouped_matmul_add(const at::Tensor& x, const at::Tensor& weight, const at:
                         bool transpose_weight, int64_t type, int64_t list_type, at::Tensor& y);
 void add_lora(const at::Tensor& y, const at::Tensor& x, const at::Tensor& b, const at::Tensor& indices, const Maybe& a,
               int64_t layer, double scale, int64_t from, int64_t count, at::Tensor& out);
-void transposed_matmul(const at::Tensor& a, const at::Tensor& b, const Maybe& bias, const Maybe& scale,
-                       at::IntArrayRef perm_a, at::IntArrayRef perm_b, at::IntArrayRef perm_out, int64_t split,
-                       at::Tensor& out);
+void transposed_matmul(const at::Tensor& a, const at::Tensor& b, const Maybe& scale, at::IntArrayRef perm_a,
+                       at::IntArrayRef perm_b, at::IntArrayRef perm_out, int64_t split, at::Tensor& out);
+void need_no_bias(const Maybe& bias);
 // A product of rows and weights of int8 (or int4, eight in an int32) with their scales, before it is rounded; fp64.
 void need_whole_product(const at::Tensor& a, const at::Tensor& b, const at::Tensor& out);
 at::Tensor quantized_product(const at::Tensor& a, const at::Tensor& b, const Maybe& row_scale, const Maybe& scale,

@@ -84,10 +84,13 @@ Tensor activated(const Tensor& x, std::string_view name) {
   return x;
 }
 
-void transposed_matmul(const Tensor& a, const Tensor& b, const Maybe& bias, const Maybe& scale, at::IntArrayRef perm_a,
-                       at::IntArrayRef perm_b, at::IntArrayRef perm_out, int64_t split, Tensor& out) {
+void need_no_bias(const Maybe& bias) {
   TORCH_CHECK(!given(bias),
-              "bias of a transposed product: which of its dimensions it has is not documented; add it to out");
+              "bias of a transposed product: its shape is not documented; leave it out and add it to out");
+}
+
+void transposed_matmul(const Tensor& a, const Tensor& b, const Maybe& scale, at::IntArrayRef perm_a,
+                       at::IntArrayRef perm_b, at::IntArrayRef perm_out, int64_t split, Tensor& out) {
   const auto moved = [](const Tensor& t, at::IntArrayRef perm) { return perm.empty() ? t : t.permute(perm); };
   Tensor value = at::bmm(wide(moved(a, perm_a)), wide(moved(b, perm_b))).permute(perm_out);
   if (given(scale)) {
