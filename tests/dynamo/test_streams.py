@@ -9,6 +9,7 @@ import torch
 from torch._dynamo.testing import CompileCounter
 
 from tests.core.tools import Gate
+from tests.dynamo import stream_programs
 from tests.dynamo.counting import counted
 from tests.inductor.compiler import settings
 
@@ -189,3 +190,10 @@ def test_memory_that_another_stream_reads_is_not_used_again(backend):
         gate.open()
         torch.npu.synchronize()
         torch.testing.assert_close(found, expected)
+
+
+@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("backend", OURS)
+def test_random_programs_are_their_oracle(backend, seed):
+    ours, plain = stream_programs.program(seed)
+    assert not stream_programs.wrong(torch.compile(ours, fullgraph=True, backend=backend), plain, seed)

@@ -64,6 +64,28 @@ def test_memory_that_another_stream_reads_is_not_used_again(rows):
         torch.testing.assert_close(found, expected)
 
 
+def test_memory_is_of_the_stream_that_wrote_it_first():
+    """Whatever has waited for it since: the stream of the call, which reads it, is told to the allocator."""
+    side = torch.npu.Stream()
+
+    def function(x):
+        current = torch.npu.current_stream()
+        with torch.npu.stream(side):
+            y, v = (x @ x).relu(), x.sin()
+        u = x.cos()
+        current.wait_stream(side)
+        z = (y @ x) + 1
+        with torch.npu.stream(side):
+            w = v @ x
+        current.wait_stream(side)
+        return z, w, u
+
+    _, code = run_and_get_code(torch.compile(function, fullgraph=True), torch.randn(64, 64).npu())
+    torch.npu.synchronize()
+    y = re.search(r"cpp_fused_relu\w*\(get_raw_stream\(0\), \d+, \w+, \w+, (\w+),", code[0])[1]
+    assert f"{y}.record_stream(get_external_object_by_index({CURRENT_STREAM_INDEX}))" in code[0]
+
+
 def test_streams_are_in_no_cache():
     """Two functions that differ in the stream alone have one graph."""
     side, device = torch.npu.Stream(), "npu"

@@ -43,7 +43,9 @@ def test_products_with_a_weight_in_a_private_format(npu):
     }  # fmt: skip
     expected = (a.transpose(0, 1) @ b).transpose(0, 1).contiguous()
     compare(npu, "aclnnTransposeBatchMatMulWeightNz", inputs, {"out": expected}, **NEAR[torch.float32])
-    refused(npu, "aclnnTransposeBatchMatMul", inputs | {"bias": rand(5)}, {"out": expected}, "bias of a transposed product")
+    refused(
+        npu, "aclnnTransposeBatchMatMul", inputs | {"bias": rand(5)}, {"out": expected}, "bias of a transposed product"
+    )
     x1 = torch.randint(-9, 9, (3, 4), dtype=torch.int8)
     x2 = torch.randint(-9, 9, (4, 5), dtype=torch.int8)
     rows, columns = torch.rand(3) + 0.5, torch.rand(5) + 0.5

@@ -89,7 +89,7 @@ class _Npu:
             super().memory_plan_reuse()
 
     def _leaving(self, name: str) -> str:
-        """Its memory is used again behind the kernels of other streams that read it, too."""
+        """Its memory is used again behind the kernels of other streams that use it, too."""
         scheduler = V.graph.scheduler
         if not scheduler._multi_stream_nodes:
             return ""
@@ -97,12 +97,13 @@ class _Npu:
         def real(buffer: str) -> str:  # what waits for a stream counts as writing what is read behind it
             return scheduler.mutation_real_name.get(buffer, buffer)
 
-        readers = {
+        users = {
             stream
             for node, stream in scheduler.node_to_stream.items()
-            if any(real(read.name) == real(name) for read in node.read_writes.reads)
+            if any(real(used.name) == real(name) for used in node.read_writes.reads_and_writes())
         }
-        objects = (self._stream(stream) for stream in sorted(readers - {scheduler.get_buf_stream(name)}))
+        # Not get_buf_stream, for which a buffer is of the stream that waited for it last.
+        objects = (self._stream(stream) for stream in sorted(users - {scheduler.buff_to_stream.get(name, 0)}))
         return "".join(f"{name}.record_stream({found}); " for found in objects)
 
     def make_buffer_free(self, buffer) -> str:
