@@ -166,6 +166,14 @@ def test_values_that_cannot_be_are_refused_before_anything_is_changed(options, m
     assert model.weight.dtype == torch.float32 and amp._amp_state.opt_properties is None
 
 
+def test_a_loss_that_was_not_announced_is_refused():
+    model, optimizer = prepared()
+    for number in (1, -1):
+        with pytest.raises(ValueError, match="num_losses=1: they count from 0"):
+            with amp.scale_loss(torch.ones((), device="npu"), optimizer, loss_id=number):
+                pass
+
+
 def test_a_model_in_double_precision_is_refused_by_every_level():
     with pytest.raises(RuntimeError, match="torch.float64 on npu:0, expected float32"):
         amp.initialize(nn.Linear(2, 2).double().npu(), opt_level="O0", verbosity=0)

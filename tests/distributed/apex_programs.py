@@ -68,11 +68,12 @@ def apex_batch_norm(rank: int, size: int) -> float:
     group = parallel.create_syncbn_process_group(size)
     net = parallel.convert_syncbn_model(nn.Sequential(nn.BatchNorm2d(4)), group).to(DEVICE)
     got = net(x[rank * 3 : rank * 3 + 3].to(DEVICE)).cpu()
-    try:
-        parallel.create_syncbn_process_group(size + 1)
-    except ValueError as error:
-        assert "is not a multiple of group_size" in str(error)
-    else:
-        raise AssertionError("a group larger than the world was made")
+    for wrong, said in ((size + 1, "is not a multiple of group_size"), (-1, "not -1"), ("2", "not '2'")):
+        try:
+            parallel.create_syncbn_process_group(wrong)
+        except ValueError as error:
+            assert said in str(error)
+        else:
+            raise AssertionError(f"a group of {wrong} was made")
     statistics = (plain.running_mean - net[0].running_mean.cpu()).abs().max()
     return float(max((got - wanted).abs().max(), statistics))

@@ -1,6 +1,7 @@
 """apex.parallel: data parallel on torch.nn.parallel, and synchronized batch norm on torch.nn.SyncBatchNorm."""
 
 # Annotations are evaluated: DistributedDataParallel looks at those of its communication hook.
+import warnings
 from typing import Any
 
 import torch
@@ -44,9 +45,11 @@ class DistributedDataParallel(torch.nn.parallel.DistributedDataParallel):
                 raise NotImplementedError(f"apex.parallel.DistributedDataParallel({name}=…) is not implemented")
         largest = max((p.element_size() for p in module.parameters()), default=4)
         size = 2**40 if delay_allreduce else message_size * largest
-        super().__init__(
-            module, bucket_cap_mb=size / 2**20, broadcast_buffers=False, find_unused_parameters=delay_allreduce
-        )
+        with warnings.catch_warnings():  # forward_sync_buffers=False would send the buffers once, which Apex does not
+            warnings.filterwarnings("ignore", ".*broadcast_buffers", FutureWarning)
+            super().__init__(
+                module, bucket_cap_mb=size / 2**20, broadcast_buffers=False, find_unused_parameters=delay_allreduce
+            )
         before = gradient_predivide_factor
         after = dist.get_world_size() / before if gradient_average else 1.0 / before
 
@@ -86,12 +89,14 @@ class Reducer:
 def create_syncbn_process_group(group_size: int) -> dist.ProcessGroup | None:
     """This rank's group of group_size neighbours, for synchronized batch norm; None (all ranks) for 0.
 
-    Raises: ValueError if the number of ranks is not a multiple of group_size.
+    Raises: ValueError for what is no number of ranks, and if the number of all is not a multiple of group_size.
     """
     if group_size == 0:
         return None
     ranks = dist.get_world_size()
-    if ranks < group_size or ranks % group_size:
+    if isinstance(group_size, bool) or not isinstance(group_size, int) or group_size < 0:
+        raise ValueError(f"group_size is a number of ranks, 0 for all of them, not {group_size!r}")
+    if ranks % group_size:
         raise ValueError(f"the number of ranks, {ranks}, is not a multiple of group_size, {group_size}")
     mine = None
     for first in range(0, ranks, group_size):

@@ -28,7 +28,8 @@ def scale_loss(
         delay_unscale: leaves the gradients scaled, for more backward passes before a step.
         delay_overflow_check: looks for overflows at a later block.
 
-    Raises: RuntimeError before amp.initialize and for an optimizer that was not given to it.
+    Raises: RuntimeError before amp.initialize and for an optimizer that was not given to it; ValueError for a loss_id
+    that num_losses does not have.
     """
     properties = _amp_state.opt_properties
     if properties is None:
@@ -44,6 +45,9 @@ def scale_loss(
     for optimizer in several:
         if not hasattr(optimizer, "_amp_stash"):
             raise RuntimeError("amp.scale_loss was given an optimizer that amp.initialize was not: give it to both")
+    number = len(_amp_state.loss_scalers)
+    if loss_id not in range(number):
+        raise ValueError(f"loss_id is {loss_id}, and amp.initialize was given num_losses={number}: they count from 0")
     scaler = _amp_state.loss_scalers[loss_id]
     if not delay_unscale:
         for optimizer in several:
