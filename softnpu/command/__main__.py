@@ -120,7 +120,7 @@ def main(arguments: list[str] | None = None) -> int:
         elif options.verb == "docs":
             docs.show(options.page)
         elif options.verb == "completion":
-            print(completion.script(parser(), options.shell), end="")
+            print(completion.script(parser(), options.shell, docs.pages()), end="")
         elif options.verb == "install":
             folder, count = install.install(root(), options.prefix)
             print(f"{count} links in {folder}: source {folder}/ascend-toolkit/set_env.sh")
