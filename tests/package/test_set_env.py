@@ -23,7 +23,8 @@ SHELLS = {
 }
 # Options that change what $0, ${...} and words mean, or what is complained of.
 OPTIONS = (
-    "setopt no_function_argzero", "emulate ksh", "emulate sh", "emulate csh", "setopt ksh_arrays sh_word_split glob_subst",
+    "setopt no_function_argzero", "emulate ksh", "emulate sh", "emulate csh",
+    "setopt ksh_arrays sh_word_split glob_subst",
     "setopt warn_create_global", "setopt posix_builtins posix_identifiers",
 )  # fmt: skip
 
