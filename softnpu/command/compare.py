@@ -13,6 +13,8 @@ import sys
 from pathlib import Path
 
 from . import Refused
+from .arguments import whole
+from .failure import one_line
 
 DEVIATED = 3
 UNITS = {"K": 10, "M": 20, "G": 30}
@@ -21,9 +23,10 @@ UNITS = {"K": 10, "M": 20, "G": 30}
 def number_of_bytes(text: str) -> int:
     """256M, 1G, 4096."""
     digits, shift = (text[:-1], UNITS[text[-1]]) if text[-1:] in UNITS else (text, 0)
-    if not digits.isdecimal() or not int(digits):
+    number = whole(digits) if digits.isdecimal() else None
+    if not number or number << shift >= 1 << 63:
         raise Refused(f"--limit {text} is no number of bytes from 1 on, such as 64M or 1G")
-    return int(digits) << shift
+    return number << shift
 
 
 def tolerances(given: list[str]) -> dict[str, float]:
@@ -42,7 +45,7 @@ def wait(command: list[str], folder: Path) -> int:
     try:
         process = subprocess.Popen(command, env={**os.environ, "ANYCEND_COMPARE": str(folder)})
     except OSError as error:
-        raise Refused(f"{command[0]}: {error.strerror}") from None
+        raise Refused(f"{command[0] or 'the command is empty'}: {error.strerror}") from None
     while True:
         try:
             code = process.wait()
@@ -57,6 +60,7 @@ def run(command: list[str], output: Path, rtol: list[str], limit: str) -> int:
         raise Refused("no command: anycend compare -- python train.py")
     if os.environ.get("ANYCEND_COMPARE"):
         raise Refused("ANYCEND_COMPARE is set: a comparison runs around this one; unset it")
+    folder = output.resolve()
     settings = {"rtol": tolerances(rtol), "limit": number_of_bytes(limit)}
     try:
         from torch_npu.utils.compare import report
@@ -68,19 +72,26 @@ def run(command: list[str], output: Path, rtol: list[str], limit: str) -> int:
         Tolerances(settings["rtol"])
     except ValueError as error:
         raise Refused(f"--rtol: {error}") from None
-    folder = output.resolve()
     try:
         folder.mkdir(parents=True, exist_ok=True)
         for old in folder.glob("process-*.json"):
             old.unlink()
         (folder / "settings.json").write_text(json.dumps(settings) + "\n", encoding="utf-8")
     except OSError as error:
-        raise Refused(f"{error.filename or folder}: {error.strerror}; -o names another folder") from None
+        raise Refused(one_line(error, "-o names another folder", folder)) from None
     code = wait(command, folder)
     found = Findings()
     files = sorted(folder.glob("process-*.json"))
     for file in files:
-        found.merge(file, file.stem.removeprefix("process-") if len(files) > 1 else "")
+        try:
+            found.merge(file, file.stem.removeprefix("process-") if len(files) > 1 else "")
+        except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+            why = (
+                error.strerror
+                if isinstance(error, OSError)
+                else "its process ended while it wrote it, or the disk is full"
+            )
+            raise Refused(f"{file} cannot be read ({why}): run it again with -o of a folder that has room") from None
     if not files and code:
         print(
             f"anycend compare: `{' '.join(command)}` ended with status {code} and left no findings: nothing ran on the "
@@ -95,6 +106,6 @@ def run(command: list[str], output: Path, rtol: list[str], limit: str) -> int:
     try:
         report.write(found, folder)
     except OSError as error:
-        raise Refused(f"{error.filename or folder}: {error.strerror}; make room there") from None
+        raise Refused(one_line(error, "make room there", folder)) from None
     print(f"{report.text(found)}\n  {folder / 'compare.html'}, {folder / 'compare.csv'}", flush=True)
     return code or (DEVIATED if found.first else 0)

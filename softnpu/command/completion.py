@@ -4,30 +4,39 @@ from __future__ import annotations
 
 import argparse
 import shlex
+from collections.abc import Iterable
 
-# A verb whose last words are a command of the user's: it is completed as one.
+# A verb whose last words are a command of the user's: it is completed as one. Where nothing is offered, bash completes
+# file names by itself (-o default), which it quotes as they need.
 BASH = """\
 # anycend: completion for bash. Into ~/.bashrc: eval "$(anycend completion bash)"
 _anycend() {{
-  local word="${{COMP_WORDS[COMP_CWORD]}}" verb="${{COMP_WORDS[1]}}" words="" first
+  local word="${{COMP_WORDS[COMP_CWORD]}}" before="${{COMP_WORDS[COMP_CWORD - 1]}}" verb="${{COMP_WORDS[1]}}"
+  local options="" choices="" first
+  COMPREPLY=()
   if [ "$COMP_CWORD" -eq 1 ]; then
-    words="{verbs}"
+    choices="{verbs}" options="--help --version"
   else
     for ((first = 2; first < COMP_CWORD; first++)); do
       if [ "${{COMP_WORDS[first]}}" = -- ]; then
         if declare -F _command_offset >/dev/null; then _command_offset $((first + 1)); return; fi
-        COMPREPLY=($(compgen -c -- "$word"))
+        if [ "$COMP_CWORD" -eq $((first + 1)) ]; then mapfile -t COMPREPLY < <(compgen -c -- "$word"); fi
         return
       fi
     done
     case "$verb" in
 {cases}
     esac
-    case "$word" in -*) ;; *) COMPREPLY=($(compgen -W "$words" -f -- "$word")); return ;; esac
+    case "$verb $before" in
+{values}
+    esac
   fi
-  COMPREPLY=($(compgen -W "$words" -- "$word"))
+  local IFS=$' '
+  case "$word" in -*) choices="$options" ;; esac
+  if [ -n "$choices" ]; then compopt +o default 2>/dev/null; fi # one of these, and no file
+  mapfile -t COMPREPLY < <(compgen -W "$choices" -- "$word")
 }}
-complete -o filenames -F _anycend anycend
+complete -o default -F _anycend anycend
 """
 # Also a file _anycend of a folder of fpath, by its first line.
 ZSH = """\
@@ -35,6 +44,7 @@ ZSH = """\
 # anycend: completion for zsh. Into ~/.zshrc: eval "$(anycend completion zsh)"
 _anycend() {{
   local -a verbs offered
+  local closed
   local dashes=${{words[(i)--]}}
   verbs=(
 {verbs}
@@ -54,7 +64,7 @@ _anycend() {{
 {cases}
   esac
   compadd -- $offered
-  [[ $PREFIX = -* ]] || _files
+  [[ $PREFIX = -* || -n $closed ]] || _files
 }}
 if [[ $funcstack[1] = _anycend ]]; then
   _anycend "$@"
@@ -64,21 +74,44 @@ else
 fi
 """
 SHELLS = ("bash", "zsh")
+CLOSED = ("docs", "completion")  # they take no files
 
 
-def words(parser: argparse.ArgumentParser) -> list[str]:
-    """Options and the choices of arguments."""
-    found = [option for action in parser._actions for option in action.option_strings if option.startswith("--")]
-    return found + [str(choice) for action in parser._actions for choice in action.choices or ()]
+def options(parser: argparse.ArgumentParser) -> list[str]:
+    return [option for action in parser._actions for option in action.option_strings if option.startswith("--")]
 
 
-def script(parser: argparse.ArgumentParser, shell: str) -> str:
+def choices(parser: argparse.ArgumentParser) -> list[str]:
+    return [choice for action in parser._actions if not action.option_strings for choice in action.choices or ()]
+
+
+def values(parser: argparse.ArgumentParser) -> dict[str, list[str]]:
+    """Of options, by each of their names."""
+    return {name: list(one.choices) for one in parser._actions if one.choices for name in one.option_strings}
+
+
+def script(parser: argparse.ArgumentParser, shell: str, pages: Iterable[str]) -> str:
+    """`pages`: what `docs` takes."""
     (verbs,) = [action for action in parser._actions if isinstance(action, argparse._SubParsersAction)]
-    offered = {verb: " ".join(words(one)) for verb, one in verbs.choices.items()}
+    offered = {verb: (options(one), choices(one)) for verb, one in verbs.choices.items()}
+    offered["docs"] = (offered["docs"][0], list(pages))
     if shell == "bash":
-        cases = [f'      {verb}) words="{names}" ;;' for verb, names in offered.items()]
-        return BASH.format(verbs=" ".join([*verbs.choices, "--help", "--version"]), cases="\n".join(cases))
+        cases = [
+            f'      {verb}) options="{" ".join(minus)}" choices="{" ".join(plain)}" ;;'
+            for verb, (minus, plain) in offered.items()
+        ]
+        of_options = [
+            f'      "{verb} {name}") choices="{" ".join(taken)}" ;;'
+            for verb, one in verbs.choices.items()
+            for name, taken in values(one).items()
+        ]
+        return BASH.format(verbs=" ".join(verbs.choices), cases="\n".join(cases), values="\n".join(of_options))
     # The help of a verb may have both kinds of quotes; a colon would end the verb's name.
     texts = [f"    {shlex.quote(f'{one.dest}:{one.help}')}" for one in verbs._choices_actions]
-    cases = [f"    {verb}) offered=({names}) ;;" for verb, names in offered.items()]
+    # Where there are words to choose from, no file is meant.
+    cases = [
+        f"    {verb}) offered=({' '.join([*minus, *plain, *sum(values(verbs.choices[verb]).values(), [])])})"
+        f"{' closed=1' if verb in CLOSED else ''} ;;"
+        for verb, (minus, plain) in offered.items()
+    ]
     return ZSH.format(verbs="\n".join(texts), cases="\n".join(cases))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import difflib
 import pydoc
-import signal
 import sys
 from pathlib import Path
 
@@ -19,7 +18,7 @@ def pages(folder: Path = FOLDER) -> dict[str, str]:
     for page in sorted(folder.rglob("*.md")):
         name = page.relative_to(folder).with_suffix("").as_posix()
         if page.name != "README.md" and not name.startswith("adr/"):
-            with page.open(encoding="utf-8") as lines:
+            with page.open(encoding="utf-8", errors="replace") as lines:
                 found[name] = next((line.strip("# \n") for line in lines if line.startswith("# ")), "")
     return found
 
@@ -37,13 +36,12 @@ def text(name: str | None, folder: Path = FOLDER) -> str:
         near = difflib.get_close_matches(wanted, known, 1, 0.5) or [one for one in known if one.endswith("/" + wanted)]
         meant = f" (did you mean {near[0]}?)" if near else ""
         raise Refused(f"no page {wanted!r}{meant}; all of them: anycend docs")
-    return (folder / f"{wanted}.md").read_text(encoding="utf-8")
+    return (folder / f"{wanted}.md").read_text(encoding="utf-8", errors="replace")
 
 
 def show(name: str | None) -> None:
     """In a pager, where there is a terminal."""
     said = text(name)
-    signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # anycend docs env | head
     if sys.stdout.isatty():
         pydoc.pager(said)
     else:

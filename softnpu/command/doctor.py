@@ -12,11 +12,14 @@ import os
 import re
 import resource
 import sys
+import textwrap
 from collections.abc import Iterator, Mapping
 from importlib import metadata
 from pathlib import Path
 
-from . import Refused, patience, preflight, root, torch_version
+from . import Refused, patience, preflight, root, torch_version, values
+from .arguments import MOST_SECONDS
+from .failure import one_line
 from .finding import Finding
 
 PREFIXES = ("ANYCEND_", "ASCEND_", "HCCL_", "HCCN_", "TORCH_NPU_", "TORCH_HCCL_", "TORCH_TRANSFER_", "PYTORCH_NPU_")
@@ -30,9 +33,9 @@ OF_PYTORCH = {
     "CUDA_VISIBLE_DEVICES": (None, "chooses no NPU; ASCEND_RT_VISIBLE_DEVICES does"),
     "TORCH_DEVICE_BACKEND_AUTOLOAD": ("0", "import torch loads no plugin: scripts have to import torch_npu"),
 }
-# Whole numbers that libhccl takes; it says so when the first group is made.
-NUMBERS = {"HCCL_CONNECT_TIMEOUT": (1, 7200), "HCCL_EXEC_TIMEOUT": (0, 2147483647), "ANYCEND_HOST_TIMEOUT": (1, 7200),
-           "HCCL_IF_BASE_PORT": (1024, 65520)}  # fmt: skip
+# libhccl's, which says what it refuses when the first group is made.
+OF_GROUPS = ("HCCL_", "ANYCEND_HCCL_", "ANYCEND_HOST_TIMEOUT", "ANYCEND_STRICT")
+LONGEST = 500  # characters of a message of the trial
 FILES = 1024  # a rank of a job of eight has some hundred sockets, pipes and memory files
 RANKS = 16  # two hosts of eight, the documents' example
 HERE = Path(__file__).resolve().parent
@@ -119,11 +122,7 @@ def ignored(name: str, value: str) -> tuple[str, str] | None:
         levels = "0 debug, 1 info, 2 warning, 3 error, 4 nothing"
         number = LEVELS.get(value.strip().lower())
         return "is no level, and 3 is used", f"give a number: {levels}" if number is None else f"set {name}={number}"
-    if name in NUMBERS and value:
-        low, high = NUMBERS[name]
-        if not re.fullmatch(r"\s*[+-]?\d+", value, re.ASCII) or not low <= int(value) <= high:
-            return "is refused when ranks meet", f"give a whole number from {low} to {high}, or unset it"
-    if name == "ASCEND_RT_VISIBLE_DEVICES" and not re.fullmatch(r"(\d+(,\d+)*)?", value):
+    if name == "ASCEND_RT_VISIBLE_DEVICES" and not re.fullmatch(r"(\d{1,18}(,\d{1,18})*)?", value, re.ASCII):
         return "is no list of numbers: it is read up to what is none", f"set {name}=0,1 for the first two, or unset it"
     if name == "ASCEND_RT_VISIBLE_DEVICES" and "," in value:
         ids = [int(part) for part in value.split(",")]
@@ -136,9 +135,18 @@ def ignored(name: str, value: str) -> tuple[str, str] | None:
     return None
 
 
-def check_variables(environment: Mapping[str, str], refused: str = "") -> Iterator[Finding]:
-    """A variable that nobody reads does nothing, silently: most often it is misspelt. `refused` is refusal()'s."""
-    known, ours = known_variables(), set_here()
+def refused(name: str, kind: str, environment: Mapping[str, str]) -> tuple[str, str] | None:
+    """What is wrong with a value by the column `values` of docs/env.yaml."""
+    if found := values.wrong(kind, environment[name], environment):
+        what, remedy = found
+        when = " when ranks meet" if what == values.REFUSED and name.startswith(OF_GROUPS) else ""
+        return what + when, remedy
+    return None
+
+
+def check_variables(environment: Mapping[str, str], said: str = "") -> Iterator[Finding]:
+    """A variable that nobody reads does nothing, silently: most often it is misspelt. `said` is refusal()'s."""
+    known, ours, kinds = known_variables(), set_here(), values.table()
     others = {name for name in known if not name.startswith(PREFIXES)} - OTHERS
     for name in sorted(environment):
         if name in OF_PYTORCH and OF_PYTORCH[name][0] in (None, environment[name]):
@@ -147,14 +155,16 @@ def check_variables(environment: Mapping[str, str], refused: str = "") -> Iterat
             if name not in known and (near := difflib.get_close_matches(name, others, 1, 0.9)):
                 yield Finding(False, f"{name} is read by nobody here", f"unset it; did you mean {near[0]}?")
             continue
-        if name in known and f" {name}={environment[name]}: " in refused:
-            yield Finding(False, f"{name}={environment[name]}", refused.split(f" {name}={environment[name]}: ", 1)[1])
-        elif wrong := ignored(name, environment[name]):
-            yield Finding(False, f"{name}={environment[name]} {wrong[0]}", wrong[1])
+        kind = kinds.get(name, "")
+        line = f"{name}={values.shown(kind, environment[name])}"
+        if name in known and f" {line}: " in said:
+            yield Finding(False, line, said.split(f" {line}: ", 1)[1])
+        elif wrong := ignored(name, environment[name]) or refused(name, kind, environment):
+            yield Finding(False, f"{line} {wrong[0]}", wrong[1])
         elif name in NOTHING_OF and NOTHING_OF[name][0] == environment[name]:
-            yield Finding(None, f"{name}={environment[name]}: {NOTHING_OF[name][1]}")
+            yield Finding(None, f"{line}: {NOTHING_OF[name][1]}")
         elif name in known or ours.get(name) == environment[name]:
-            yield Finding(True, f"{name}={environment[name]}")
+            yield Finding(True, line)
         elif name not in ours and (near := difflib.get_close_matches(name, known, 1, 0.85)):
             yield Finding(False, f"{name} is read by nobody here", f"unset it; did you mean {near[0]}?")
         elif name.startswith("ANYCEND_"):
@@ -228,13 +238,8 @@ def check_limits() -> Iterator[Finding]:
 
 def check_ports(environment: Mapping[str, str] = os.environ) -> Iterator[Finding]:
     """Settings of the kernel that the documents ask for: notes, as jobs of one host need none of them."""
-    named = environment.get("HCCL_IF_BASE_PORT") or ""
-    base = int(named) if ignored("HCCL_IF_BASE_PORT", named) is None and named else preflight.BASE
-    try:
-        for ok, what, remedy in (preflight.check_ports(base), *preflight.check_backlog(RANKS)):
-            yield Finding(True if ok else None, what, f"for several hosts: {remedy}" if remedy else "")
-    except (OSError, ValueError) as error:
-        yield Finding(None, f"the kernel's settings of ports cannot be read: {error}")
+    for ok, what, remedy in preflight.check_kernel(preflight.base_port(environment) or preflight.BASE, RANKS):
+        yield Finding(True if ok else None, what, f"for several hosts: {remedy}" if remedy else "")
 
 
 def check_trial(seconds: float) -> Iterator[Finding]:
@@ -252,22 +257,37 @@ def check_trial(seconds: float) -> Iterator[Finding]:
     lines = end.output.splitlines()
     if end.status is None:
         yield Finding(
-            False, f"a + b on npu:0 {end.why}", f"--timeout {5 * seconds:g} waits longer; to see where: {again}"
+            False,
+            f"a + b on npu:0 {end.why}",
+            f"--timeout {min(5 * seconds, MOST_SECONDS):g} waits longer; to see where: {again}",
         )
     elif end.status == 0 and lines:
         for ok, what, remedy in json.loads(lines[-1]):
             yield Finding(ok, what, remedy)
     else:
         how = f"signal {-end.status}" if end.status < 0 else f"exit code {end.status}"
-        said = [line for line in end.errors.splitlines() if line.strip()]
-        yield Finding(False, f"a + b on npu:0 failed ({how}): {said[-1] if said else 'nothing was said'}",
+        yield Finding(False, f"a + b on npu:0 failed ({how}): {because(lines, end.errors)}",
                       f"the whole message: {again}")  # fmt: skip
 
 
+def because(lines: list[str], errors: str) -> str:
+    """Why it failed: the exception that ended it, and what that came from, as trial.py says; else the last line."""
+    try:
+        chain = json.loads(lines[-1])["failed"]
+    except (IndexError, ValueError, KeyError, TypeError):
+        said = [line for line in errors.splitlines() if line.strip()]
+        return said[-1] if said else "nothing was said"
+    return "; because of ".join(textwrap.shorten(text, LONGEST, placeholder=" ...") for text in chain)
+
+
 def check(seconds: float) -> Iterator[Finding]:
-    yield from check_packages()
-    yield from check_root()
-    yield from check_variables(os.environ, refusal(seconds))
-    yield from check_limits()
-    yield from check_ports()
-    yield from check_trial(seconds)
+    steps = (
+        check_packages, check_root, lambda: check_variables(os.environ, refusal(seconds)), check_limits, check_ports,
+        lambda: check_trial(seconds),
+    )  # fmt: skip
+    for step in steps:
+        try:
+            yield from step()
+        except OSError as error:  # of this step; the others may find why
+            what, _, remedy = one_line(error, "reinstall this distribution").rpartition(": ")
+            yield Finding(False, what, remedy)

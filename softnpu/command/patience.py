@@ -67,7 +67,7 @@ def follow(command: list[str], seconds: float) -> Iterator[Waiting | Ended]:
         tempfile.TemporaryFile("w+", errors="replace") as output,
         tempfile.TemporaryFile("w+", errors="replace") as errors,
     ):
-        process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=output, stderr=errors, cwd="/")
+        process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=output, stderr=errors)
 
         def text(file) -> str:
             return os.pread(file.fileno(), os.fstat(file.fileno()).st_size, 0).decode(errors="replace")

@@ -10,11 +10,12 @@ import errno
 import ipaddress
 import os
 import socket
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
 from . import Refused
+from .arguments import whole
 from .finding import Finding
 
 PORTS = 16
@@ -36,14 +37,18 @@ def read_conf(path: Path, host: str) -> list[Device]:
         lines = path.read_text(encoding="utf-8").splitlines()
     except OSError as error:
         raise Refused(f"{path}: {error.strerror}; hccn_tool -i 0 -ip -s address … netmask … writes it") from None
+    except UnicodeDecodeError:
+        raise Refused(f"{path} is no text: name a hccn.conf, lines such as address_0=192.168.100.101") from None
     values = dict(line.split("=", 1) for line in lines if "=" in line and not line.startswith("#"))
     found = []
     for key, value in values.items():
         stem, _, number = key.rpartition("_")
         if stem == "address" and value:
+            if not number.isdigit() or (device := whole(number)) is None:
+                raise Refused(f"{path}: {key} names no device: address_0 is that of the first")
             mask = values.get(f"netmask_{number}", "255.255.255.0")
             try:
-                found.append(Device(host, int(number), ipaddress.IPv4Interface(f"{value}/{mask}")))
+                found.append(Device(host, device, ipaddress.IPv4Interface(f"{value}/{mask}")))
             except ValueError as error:
                 raise Refused(f"{path}: {key}: {error}") from None
     return sorted(found, key=lambda device: device.number)
@@ -95,6 +100,15 @@ def check_backlog(ranks: int) -> Iterator[Finding]:
         yield Finding(
             enough, f"{name} is {value}, for {ranks} ranks", "" if enough else f"sysctl -w {name}={max(65535, ranks)}"
         )
+
+
+def check_kernel(base: int, ranks: int) -> Iterator[Finding]:
+    """check_ports and check_backlog; a note where a container hides the settings."""
+    try:
+        yield check_ports(base)
+        yield from check_backlog(ranks)
+    except (OSError, ValueError) as error:
+        yield Finding(None, f"the kernel's settings of ports cannot be read: {error}")
 
 
 def check_granularity(hosts: dict[str, list[Device]]) -> Iterator[Finding]:
@@ -189,21 +203,24 @@ def check_reach(own: list[Device], others: list[Device], seconds: float) -> Iter
         yield Finding(True, f"all {len(own) * len(others)} pairs of devices reach each other")
 
 
+def base_port(environment: Mapping[str, str]) -> int | None:
+    """The first of libhccl's ports; None: the variable names none."""
+    number = whole(environment.get("HCCL_IF_BASE_PORT") or str(BASE))
+    return number if number is not None and 1024 <= number <= 65520 else None
+
+
 def conf_path() -> Path:
     return Path(os.environ.get("ANYCEND_HCCN_CONF") or "/etc/hccn.conf")
 
 
 def check(others: list[Path], rule: str, ranks: int | None, timeout: float) -> Iterator[Finding]:
-    named = os.environ.get("HCCL_IF_BASE_PORT") or str(BASE)
-    base = int(named) if named.isdecimal() and 1024 <= int(named) <= 65520 else BASE
-    if named != str(base):
-        yield Finding(
-            False, f"HCCL_IF_BASE_PORT={named} is no port from 1024 to 65520", "unset it, or give such a number"
-        )
+    if (base := base_port(os.environ)) is None:
+        what = f"HCCL_IF_BASE_PORT={os.environ['HCCL_IF_BASE_PORT']} is no port from 1024 to 65520"
+        yield Finding(False, what, "unset it, or give such a number")
+        base = BASE
     own = read_conf(conf_path(), "this host")
     hosts = {"this host": own, **{str(path): read_conf(path, str(path)) for path in others}}
-    yield check_ports(base)
-    yield from check_backlog(ranks if ranks is not None else max(1, sum(map(len, hosts.values()))))
+    yield from check_kernel(base, ranks if ranks is not None else max(1, sum(map(len, hosts.values()))))
     yield from check_granularity(hosts)
     yield from check_subnets(hosts, rule)
     yield from check_present(own)

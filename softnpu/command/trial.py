@@ -1,7 +1,8 @@
 """The program that `anycend doctor` runs in a process of its own: a + b on the first device.
 
 Through torch where there is one with a device npu, else through the C ABI alone. Prints its findings as JSON on the
-last line: [[ok, what, remedy], ...]; before it what it is about to do, where that may take long.
+last line: [[ok, what, remedy], ...]; before it what it is about to do, where that may take long. Where an exception
+ends it, the last line is {"failed": [the exception, what it came from, ...]}; the traceback is on standard error.
 """
 
 from __future__ import annotations
@@ -11,7 +12,11 @@ import importlib.util
 import json
 import os
 import sys
+import traceback
+import warnings
 from pathlib import Path
+
+DEEPEST = 4  # exceptions of a chain that are told
 
 
 def doing(what: str) -> None:
@@ -56,9 +61,32 @@ def by_abi(root: Path) -> list[tuple[bool | None, str, str]]:
     return [(True, f"libascendcl answers: {count.value} devices", "")]
 
 
+def chain(error: BaseException) -> list[str]:
+    """The exception, what it came from, and so on down to the first; of many, the last and the first ones."""
+    found: list[str] = []
+    at: BaseException | None = error
+    seen = set[int]()
+    while at is not None and id(at) not in seen:
+        seen.add(id(at))
+        text = "".join(traceback.format_exception_only(type(at), at)).strip()
+        if not any(text in other for other in found):
+            found.append(text)
+        at = at.__cause__ or (None if at.__suppress_context__ else at.__context__)
+    return found if len(found) <= DEEPEST else [found[0], *found[1 - DEEPEST :]]
+
+
 def main() -> None:
     both = all(importlib.util.find_spec(name) for name in ("torch", "torch_npu"))
-    print(json.dumps(by_torch() if both else by_abi(Path(sys.argv[1]))))
+    with warnings.catch_warnings(record=True) as given:
+        warnings.simplefilter("always", UserWarning)
+        try:
+            found = by_torch() if both else by_abi(Path(sys.argv[1]))
+        except BaseException as error:
+            print(json.dumps({"failed": chain(error)}), flush=True)
+            raise
+    # What import says of variables that do not do what they ask for.
+    ours = dict.fromkeys(text for one in given if (text := str(one.message)).startswith("npu: "))
+    print(json.dumps([(None, " ".join(text.removeprefix("npu: ").split()), "") for text in ours] + found))
 
 
 if __name__ == "__main__":

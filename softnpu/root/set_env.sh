@@ -1,7 +1,32 @@
-# Source this file (bash or zsh): programs that look for a CANN toolkit then find the software NPU.
+# Source this file (bash, zsh, dash): programs that look for a CANN toolkit then find the software NPU.
 # Adds to what is set, as CANN's own file does, and only once. `anycend run` sources it for one command.
-_anycend_file="${BASH_SOURCE[0]:-$0}"
-_anycend_root="$(cd -P -- "$(dirname -- "$(readlink -f -- "${_anycend_file}")")" && pwd -P)"
+# It also lies in ascend-toolkit, ascend-toolkit/latest and nnae of the root, where scripts look for it.
+# Which file is read: bash and zsh say so, whatever their options; of another shell the open file is looked for.
+if [ -n "${ZSH_VERSION:-}" ]; then
+  typeset -g _anycend_file _anycend_root _anycend_now
+  eval '_anycend_file="${(%):-%x}"'
+elif [ -n "${BASH_VERSION:-}" ]; then
+  _anycend_file="${BASH_SOURCE:-}"
+else
+  _anycend_file=
+  for _anycend_now in "/proc/$(exec sh -c 'echo $PPID')/fd"/*; do # $$ is another process in a subshell
+    _anycend_now="$(readlink -- "${_anycend_now}" || true)"
+    if [ "${_anycend_now##*/}" = set_env.sh ]; then _anycend_file="${_anycend_now}"; fi
+  done
+fi
+_anycend_file="$(readlink -f -- "${_anycend_file}" || true)"
+_anycend_root=
+for _anycend_now in "${_anycend_file%/*}/../.." "${_anycend_file%/*}/.." "${_anycend_file%/*}"; do
+  if [ -e "${_anycend_now}/share/info/anycend/version.info" ] && [ -e "${_anycend_now}/lib64/libascendcl.so" ]; then
+    _anycend_root="$(readlink -f -- "${_anycend_now}")"
+  fi
+done
+if [ -z "${_anycend_file}" ] || [ -z "${_anycend_root}" ]; then
+  echo "set_env.sh: nothing is set: it was copied out of the software NPU's folder, or this shell does not say which" \
+    "file it reads. Source it where it lies, in bash or zsh, or use: anycend run -- command" >&2
+  unset _anycend_file _anycend_root _anycend_now
+  return 1
+fi
 
 _anycend_prepend() { # <variable> <folder>
   eval "_anycend_now=\"\${$1:-}\""

@@ -36,7 +36,7 @@ COLUMNS = ("name", "default", "meaning")
 def env_rows(path: Path = ROOT / "docs" / "env.yaml") -> list[dict[str, str]]:
     rows = tables.load(path)
     for row in rows:
-        keys = set(row)
+        keys = set(row) - {"values"}  # not everybody's values can be checked
         if keys != {*COLUMNS, "by"} or row["by"] not in READERS:
             raise SystemExit(f"docs/env.yaml: {row} needs name, by ({', '.join(READERS)}), default and meaning")
     names = [row["name"] for row in rows]
