@@ -36,8 +36,11 @@ int run(const Options& options) {
                          .string());
   }
   if (std::string error = run_rewrite(options, rules, skip, &result); !error.empty()) return fail(error);
+  std::vector<std::string> failed = failures(result);
   int code = kDone;
-  if (options.check && result.changed)
+  if (!failed.empty())
+    code = kFailed;
+  else if (options.check && result.changed)
     code = kChangesNeeded;
   else if (options.strict && result.count(Finding::kUnsupported))
     code = kUnsupportedFound;
@@ -55,6 +58,7 @@ int run(const Options& options) {
     fputs(summary(options, result).c_str(), stderr);
   else if (!options.quiet)
     print(summary(options, result));
+  for (const std::string& why : failed) fail(why);
   return code;
 }
 

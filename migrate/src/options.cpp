@@ -16,7 +16,7 @@ std::string usage() {
 
   -i, --input PATH        folder or file to migrate
   -o, --output PATH       where NAME_msft (NAME_msft_multi with distributed, NAME_analysis with analyse) is made
-  -v, --version VERSION   PyTorch version of the scripts, 1.11 or newer (default 2.13.0); chooses the support lists
+  -v, --version VERSION   PyTorch version of the scripts, 1.11 to 2.13 (default 2.13.0); chooses the support lists
   -s, --replace-unsupported   write ascend_function/ and use its exact equivalents of unsupported APIs
   -m, --modelarts         write ascend_modelarts_function/ and map the scripts' paths through it
   distributed             one card to several: the last word before
@@ -37,8 +37,16 @@ std::string usage() {
   -h, --help, --tool-version
 
 Exit codes: 0 done, 1 failure, 2 usage, 3 changes needed (--check), 4 unsupported APIs (--strict).
+1, too, where the result of distributed would not train as one job: no model of that name, no process group.
 )";
 }
+
+namespace {
+
+// The versions there are, of which data/support.tsv tells; the default of -v is the newest.
+bool is_known(int version) { return (version >= 1011 && version <= 1013) || (version >= 2000 && version <= 2013); }
+
+}  // namespace
 
 std::string parse_options(const std::vector<std::string>& arguments, Options* o) {
   bool after_distributed = false;
@@ -118,8 +126,8 @@ std::string parse_options(const std::vector<std::string>& arguments, Options* o)
   }
   if (o->help || o->show_version) return "";
   if (o->input.empty()) return "-i is needed: the folder or file to migrate";
-  int version = version_number(o->version);
-  if (version < 1011) return "-v needs a PyTorch version from 1.11, not " + o->version;
+  if (!is_known(version_number(o->version)))
+    return "-v needs a version of PyTorch, 1.11 to 1.13 or 2.0 to 2.13, not " + o->version;
   bool dry = o->check || o->diff || o->in_place;
   if (o->output.empty() && !dry) return "-o is needed: where the result goes (or --check, --diff, --in-place)";
   if (o->analyse && (o->check || o->diff || o->in_place || o->distributed))

@@ -2,6 +2,7 @@
 // It is made beside its place under a temporary name and renamed at the end: there is a whole one or none.
 #pragma once
 #include <string>
+#include <vector>
 
 #include "migrate/src/options.h"
 #include "migrate/src/run.h"
@@ -17,6 +18,8 @@ std::string write_output(const Options& options, RunResult* run);
 // --in-place. Returns what went wrong, or empty.
 std::string write_in_place(const RunResult& run);
 
+// What makes the result another than was asked for; each is told whatever else is, and the exit code is kFailed.
+std::vector<std::string> failures(const RunResult& run);
 std::string html_report(const Options& options, const RunResult& run);
 std::string json_report(const Options& options, const RunResult& run, int exit_code);
 std::string summary(const Options& options, const RunResult& run);

@@ -30,9 +30,13 @@ struct Settings {
 
 struct Finding {
   enum Category { kUnsupported, kUnknown, kLimited, kCudaOp, kPerformance, kPrecision, kThirdParty, kNotice };
+  // Who hears of it: the lists and the log; the summary, too, as a step left to the user; or it is a failure, since
+  // the result would run and do something else than was asked for.
+  enum Weight { kListed, kLeft, kFailure };
   Category category = kNotice;
   int line = 0, end_line = 0;
   std::string name, tips;
+  Weight weight = kListed;
 };
 
 struct Pass {
@@ -47,8 +51,9 @@ struct Pass {
 
   Pass(const Ast& a, const Names& n, const Settings& s) : ast(a), names(n), settings(s), rules(*s.rules), imports(n) {}
 
-  void find(Finding::Category category, NodeId node, std::string name, std::string tips) {
-    findings.push_back({category, ast.line(node), ast.end_line(node), std::move(name), std::move(tips)});
+  void find(Finding::Category category, NodeId node, std::string name, std::string tips,
+            Finding::Weight weight = Finding::kListed) {
+    findings.push_back({category, ast.line(node), ast.end_line(node), std::move(name), std::move(tips), weight});
   }
   std::string path(NodeId node) const { return names.path(node); }
   void replace(NodeId node, std::string text) {

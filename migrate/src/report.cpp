@@ -29,6 +29,14 @@ std::string member(const char* key, const std::string& value, bool last = false)
 
 }  // namespace
 
+std::vector<std::string> failures(const RunResult& run) {
+  std::vector<std::string> found;
+  for (const FileResult& file : run.files)
+    for (const Finding& finding : file.findings)
+      if (finding.weight == Finding::kFailure) found.push_back("distributed: " + file.path + ": " + finding.tips);
+  return found;
+}
+
 std::string json_report(const Options& options, const RunResult& run, int exit_code) {
   std::string out = "{\n";
   out += member("tool_version", json_quote(ANYCEND_VERSION));
@@ -91,6 +99,11 @@ std::string summary(const Options& options, const RunResult& run) {
     if (!file.skipped.empty())
       out += "not migrated: " + file.path + ":" + std::to_string(std::max(1, file.skipped_line)) + ": " + file.skipped +
              "\n";
+  for (const FileResult& file : run.files)
+    for (const Finding& finding : file.findings)
+      if (finding.weight == Finding::kLeft)
+        out += "left to you: " + file.path + ":" + std::to_string(finding.line) + ": " + finding.name + ": " +
+               finding.tips + "\n";
   for (const std::string& problem : run.problems) out += "note: " + problem + "\n";
   if (!run.output.empty()) out += "result: " + run.output + "\n";
   return out;

@@ -23,6 +23,21 @@ bool contains_word(std::string_view text, std::string_view word) {
   return false;
 }
 
+// How many letters must be changed, added, left out or exchanged with the next.
+size_t edit_distance(std::string_view a, std::string_view b) {
+  std::vector<size_t> before, last(b.size() + 1), now(b.size() + 1);
+  for (size_t j = 0; j <= b.size(); ++j) last[j] = j;
+  for (size_t i = 1; i <= a.size(); ++i) {
+    now[0] = i;
+    for (size_t j = 1; j <= b.size(); ++j) {
+      now[j] = std::min({last[j] + 1, now[j - 1] + 1, last[j - 1] + (a[i - 1] != b[j - 1])});
+      if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1]) now[j] = std::min(now[j], before[j - 2] + 1);
+    }
+    before = last, last = now;
+  }
+  return last[b.size()];
+}
+
 // What DistributedDataParallel has itself; anything else is the wrapped module's.
 bool ddp_has(std::string_view name) {
   static const std::set<std::string_view> kNames = {"module",
@@ -178,7 +193,8 @@ class Distributor {
     bool taken = (sampler != kNoNode && ast_.kind(sampler) != Kind::kNone) ||
                  call_argument(ast_, loader.call, "batch_sampler", 4) != kNoNode || has_splat(ast_, loader.call);
     if (taken) {
-      pass_.find(Finding::kNotice, loader.call, "DataLoader", "has a sampler of its own: make each rank read its part");
+      pass_.find(Finding::kNotice, loader.call, "DataLoader", "has a sampler of its own: make each rank read its part",
+                 Finding::kLeft);
       return;
     }
     NodeId shuffle = call_argument(ast_, loader.call, "shuffle", 2);
@@ -191,7 +207,8 @@ class Distributor {
     bool direct = ast_.kind(statement) == Kind::kExpressionStatement &&
                   loader.name.find_first_of(" .[(,") == std::string::npos && !loader.name.empty();
     if (!simple && !direct) {
-      pass_.find(Finding::kNotice, loader.call, "DataLoader", "add a DistributedSampler: its dataset is made in place");
+      pass_.find(Finding::kNotice, loader.call, "DataLoader", "add a DistributedSampler: its dataset is made in place",
+                 Finding::kLeft);
       return;
     }
     std::string torch = pass_.names.lookup("torch", 0) ? "" : "import torch";
@@ -327,11 +344,38 @@ class Distributor {
     return found;
   }
 
+  // Why nothing is wrapped, with the names that were perhaps meant: those spelled nearly so, else those whose
+  // parameters or mode the script asks for, as it does of a model.
+  std::string no_model() const {
+    std::set<std::string> made, used;
+    for (NodeId id = 0; id < ast_.size(); ++id) {
+      if (ast_.kind(id) == Kind::kAssignment) {
+        NodeId left = ast_.child(id, Field::kLeft);
+        if (ast_.kind(ast_.child(id, Field::kRight)) == Kind::kCall &&
+            (ast_.kind(left) == Kind::kIdentifier || ast_.kind(left) == Kind::kAttribute))
+          made.emplace(ast_.text(left));
+      } else if (ast_.kind(id) == Kind::kAttribute) {
+        std::string_view name = ast_.text(ast_.child(id, Field::kAttribute));
+        if (name == "parameters" || name == "named_parameters" || name == "train" || name == "eval")
+          used.emplace(ast_.text(ast_.child(id, Field::kObject)));
+      }
+    }
+    std::string near, likely;
+    for (const std::string& name : made) {
+      if (edit_distance(name, model_) <= std::max<size_t>(1, model_.size() / 3))
+        near += (near.empty() ? "" : ", ") + name;
+      if (used.count(name)) likely += (likely.empty() ? "" : ", ") + name;
+    }
+    std::string meant = near.empty() ? likely : near;
+    return "no variable " + model_ + " is made in this script, so nothing is wrapped in DistributedDataParallel, and " +
+           "the ranks would train apart: " +
+           (meant.empty() ? "name the model's variable with -t, or wrap it by hand" : "did you mean -t " + meant + "?");
+  }
+
   void wrap() {
     Region where = region();
     if (where.last == kNoNode) {
-      pass_.find(Finding::kNotice, ast_.root(), model_,
-                 "no assignment of this name was found: wrap the model by hand (-t names it)");
+      pass_.find(Finding::kNotice, ast_.root(), model_, no_model(), Finding::kFailure);
       return;
     }
     for (NodeId id = 0; id < ast_.size(); ++id) {  // model = DataParallel(model): DDP takes its place
@@ -405,7 +449,8 @@ class Distributor {
     }
     if (first == kNoNode) {
       pass_.find(Finding::kNotice, ast_.root(), "distributed",
-                 "the entry script runs nothing: call init_process_group by hand");
+                 "the entry script runs nothing, so no process group is made: name the script that is started with -m",
+                 Finding::kFailure);
       return;
     }
     auto names = pass_.names.scopes()[0].names;
@@ -432,7 +477,8 @@ class Distributor {
       std::string loader = loader_seen_from(loop, body);
       NodeId first = ast_.named_child(body, 0);
       if (loader.empty() || first == kNoNode) {
-        pass_.find(Finding::kNotice, loop, "set_epoch", "call set_epoch of the training loader's sampler in this loop");
+        pass_.find(Finding::kNotice, loop, "set_epoch", "call set_epoch of the training loader's sampler in this loop",
+                   Finding::kLeft);
         continue;
       }
       std::string call = loader + ".sampler.set_epoch(" + std::string(ast_.text(variable)) + ")";

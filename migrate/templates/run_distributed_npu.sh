@@ -1,10 +1,11 @@
 #!/usr/bin/env bash
 # Starts one process a card, waits for all of them and returns the exit code of the first that failed (the others are
-# then stopped). Output goes to output_npu_CARD.log, that of rank 0 also to the terminal.
+# then stopped, and its log's last lines are shown). Output goes to output_npu_CARD.log, that of rank 0 also to the
+# terminal.
 #
 #   bash run_distributed_npu.sh [arguments of the script]
 #
-#   NPUS="0 1 2 3"   the cards (default: ASCEND_RT_VISIBLE_DEVICES, else as many as torch_npu finds)
+#   NPUS="0 1 2 3"   the cards, or NPUS=0,1,2,3 (default: ASCEND_RT_VISIBLE_DEVICES, else as many as torch_npu finds)
 #   MASTER_ADDR, MASTER_PORT, NODE_RANK, NODES, PYTHON, LOG_DIR
 set -u
 cd "$(dirname -- "${BASH_SOURCE[0]}")" || exit 1
@@ -17,18 +18,25 @@ LOG_DIR=${LOG_DIR:-.}
 NODES=${NODES:-1}
 NODE_RANK=${NODE_RANK:-0}
 
-if [ -n "${NPUS:-}" ]; then
-  read -r -a cards <<<"$NPUS"
-elif [ -n "${ASCEND_RT_VISIBLE_DEVICES:-}" ]; then
-  IFS=, read -r -a cards <<<"$ASCEND_RT_VISIBLE_DEVICES"
-else
-  count=$("$PYTHON" -c 'import torch, torch_npu; print(torch_npu.npu.device_count())') || exit 1
-  mapfile -t cards < <(seq 0 $((count - 1)))
-fi
-if [ "${#cards[@]}" -eq 0 ]; then
-  echo "run_distributed_npu.sh: no card; set NPUS=\"0 1\"" >&2
+refuse() {
+  echo "run_distributed_npu.sh: $*" >&2
   exit 1
-fi
+}
+
+count=$(env -u ASCEND_RT_VISIBLE_DEVICES "$PYTHON" -c 'import torch, torch_npu; print(torch_npu.npu.device_count())') ||
+  refuse "$PYTHON could not say how many cards there are"
+asked=${NPUS:-${ASCEND_RT_VISIBLE_DEVICES:-}}
+read -r -a cards <<<"${asked//,/ }"
+[ -n "$asked" ] || mapfile -t cards < <(seq 0 $((count - 1)))
+[ "${#cards[@]}" -gt 0 ] || refuse 'no card; set NPUS="0 1"'
+for card in "${cards[@]}"; do
+  [[ $card =~ ^(0|[1-9][0-9]{0,3})$ ]] || refuse "$card is no card: give numbers, NPUS=\"0 1\""
+  [ "$card" -lt "$count" ] || refuse "there is no card $card: torch_npu finds $count, counted from 0"
+done
+# CANN reads ids as long as they ascend.
+mapfile -t ascending < <(printf '%s\n' "${cards[@]}" | sort -nu)
+[ "${#ascending[@]}" -eq "${#cards[@]}" ] || refuse "a card is named twice: ${cards[*]}"
+cards=("${ascending[@]}")
 
 # Every process sees the chosen cards, so LOCAL_RANK is also the number of its card among them.
 export ASCEND_RT_VISIBLE_DEVICES
@@ -38,8 +46,10 @@ export WORLD_SIZE=$RANK_SIZE
 export LOCAL_WORLD_SIZE=${#cards[@]}
 export PYTHONPATH="$PWD${PYTHONPATH:+:$PYTHONPATH}"
 mkdir -p "$LOG_DIR"
+LOG_DIR=$(cd -- "$LOG_DIR" && pwd) || exit 1
 
 pids=()
+declare -A logs
 stop() { [ "${#pids[@]}" -eq 0 ] || kill "${pids[@]}" 2>/dev/null; }
 trap 'stop; exit 130' INT
 trap 'stop; exit 143' TERM
@@ -55,6 +65,7 @@ for local_rank in "${!cards[@]}"; do
     "$PYTHON" -u "$MAIN" "$@" >"$log" 2>&1 &
   fi
   pids+=($!)
+  logs[$!]=$log
   echo "rank $RANK on card ${cards[$local_rank]}: pid $!, $log"
 done
 
@@ -72,7 +83,8 @@ while [ "${#pids[@]}" -gt 0 ]; do
     status=$?
     if [ "$status" -ne 0 ] && [ "$code" -eq 0 ]; then
       code=$status
-      echo "run_distributed_npu.sh: process $pid ended with $status; the others are stopped" >&2
+      echo "run_distributed_npu.sh: process $pid ended with $status; the others are stopped. Its log, ${logs[$pid]}, ends:" >&2
+      tail -n 10 "${logs[$pid]}" | sed 's/^/    /' >&2
     fi
   done
   pids=("${alive[@]+"${alive[@]}"}")

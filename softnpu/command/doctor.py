@@ -27,7 +27,8 @@ PREFIXES = ("ANYCEND_", "ASCEND_", "HCCL_", "HCCN_", "TORCH_NPU_", "TORCH_HCCL_"
 NOTHING_OF = {"ASCEND_GLOBAL_EVENT_ENABLE": ("1", "the software NPU logs no events")}
 # Read by the launchers, the shell and UCX, too: of these neither values nor likely misspellings are of interest here.
 OTHERS = {"HOME", "MASTER_ADDR", "MASTER_PORT", "RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "XDG_RUNTIME_DIR",
-          "TORCHELASTIC_USE_AGENT_STORE", "UCX_TLS", "UCX_NET_DEVICES", "UCX_MEM_EVENTS"}  # fmt: skip
+          "CUDA_VISIBLE_DEVICES", "TORCHELASTIC_USE_AGENT_STORE", "UCX_TLS", "UCX_NET_DEVICES",
+          "UCX_MEM_EVENTS"}  # fmt: skip
 # PyTorch's own that change what happens to NPU code: the value that does (None: any), and what then happens.
 OF_PYTORCH = {
     "CUDA_VISIBLE_DEVICES": (None, "chooses no NPU; ASCEND_RT_VISIBLE_DEVICES does"),

@@ -232,6 +232,18 @@ def test_a_checks_page_shows_what_its_program_prints(page, check, tmp_path):
 
 
 @pytest.mark.parametrize("page", tracked("*.zh.md"), ids=lambda path: path.relative_to(ROOT).as_posix())
+def test_a_chinese_page_says_where_a_link_leads_to_english(page):
+    """To the Chinese page where there is one."""
+    wrong = []
+    for said, link in re.findall(r"\[([^\[\]]*)\]\(([^)#\s]+\.md)(?:#[^)]*)?\)", page.read_text(encoding="utf-8")):
+        twin = (page.parent / link).with_name(Path(link).name.replace(".md", ".zh.md")).exists()
+        english = not link.endswith(".zh.md") and "://" not in link and said != "English"
+        if english and (twin or not said.endswith("（英文）")):
+            wrong.append((said, link))
+    assert wrong == []
+
+
+@pytest.mark.parametrize("page", tracked("*.zh.md"), ids=lambda path: path.relative_to(ROOT).as_posix())
 def test_a_chinese_page_shows_the_code_of_its_twin(page):
     twin = page.with_name(page.name.replace(".zh.md", ".md"))
     texts = [path.read_text(encoding="utf-8") for path in (page, twin)]

@@ -43,6 +43,19 @@ def test_usage_errors_are_2(run, script, arguments):
     assert done.stderr.startswith(b"pytorch_gpu2npu: ") and done.stdout == b""
 
 
+@pytest.mark.parametrize("version", ["9.9", "1.14", "2.14.0", "1.10", "3.0"])
+def test_a_version_that_is_none_names_those_there_are(run, script, version):
+    done = run("-i", "in", "-o", "out", "-v", version, code=2)
+    assert f"-v needs a version of PyTorch, 1.11 to 1.13 or 2.0 to 2.13, not {version}\n" in done.stderr.decode()
+
+
+def test_the_newest_version_is_that_of_the_newest_list(run, script, root):
+    head = (root / "migrate" / "data" / "support.tsv").read_text(encoding="utf-8").splitlines()[0]
+    newest = head.split("\t")[-1]
+    run("-i", "in", "--diff", "-v", newest)
+    assert f"1.11 to {newest} (default {newest}.0)" in run("-h").stdout.decode()
+
+
 def test_help_names_every_option_of_the_documents(run):
     text = run("-h").stdout.decode()
     for option in ("-i", "-o", "-v", "-s", "-m", "distributed", "-t", "--check", "--diff", "--in-place", "--rules"):

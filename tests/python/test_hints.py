@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import sys
 import warnings
 
 import pytest
@@ -56,6 +57,53 @@ def test_a_pytorch_with_cuda_has_other_words():
         assert f"npu: {_hints.remedy(words)}".startswith(NO_GPU)
     said = "ProcessGroupNCCL is only supported with GPUs, no GPUs found!"
     assert f"npu: {_hints.remedy(said)}".startswith(HCCL)
+
+
+NUMBER = "npu: a device's number follows a colon: "
+NAME = 'npu: a device here is "npu", or "npu:0" with its number'
+
+
+@pytest.mark.parametrize(("call", "line"), [
+    ("torch.cuda.set_device(0)", NO_CUDA), ("torch.cuda.CUDAGraph()", NO_CUDA), ("torch.cuda.Event()", NO_CUDA),
+    ("torch.cuda.Stream()", NO_CUDA), ("torch.cuda.nvtx.mark('a')", NO_CUDA),
+    ("torch.zeros(2, device='nup')", NAME), ("torch.zeros(2, device='NPU:0')", NAME),
+    ("torch.device('gpu')", NAME), ("torch.device('cup')", None), ("torch.device('xpu:a')", None),
+    ("torch.device('npu0')", f'{NUMBER}"npu:0"'), ("torch.device('npu12')", f'{NUMBER}"npu:12"'),
+    ("torch.device('npu:x')", f'{NUMBER}"npu:0"'),
+    ("torch.xpu.Event()", None),
+    ("torch.distributed.init_process_group('hcll', store=torch.distributed.HashStore(), rank=0, world_size=1)",
+     "npu: the backend of npu tensors is hccl"),
+    ("torch.distributed.init_process_group('glo', store=torch.distributed.HashStore(), rank=0, world_size=1)", None),
+])  # fmt: skip
+def test_names_that_are_spelled_nearly_so(monkeypatch, capsys, call, line):
+    if BUILT and line == NO_CUDA:
+        pytest.skip("this PyTorch has CUDA, which says something else")
+    monkeypatch.setattr(sys, "excepthook", lambda *error: None)
+    monkeypatch.setattr(warnings, "showwarning", warnings.showwarning)
+    _hints.install()
+    with pytest.raises(Exception) as error:  # noqa: B017  (of several types)
+        eval(call, {"torch": torch})
+    sys.excepthook(error.type, error.value, error.tb)
+    said = capsys.readouterr().err
+    assert said.startswith(line) if line else said == "", said
+
+
+def test_mixed_precision_that_pytorch_leaves_out_has_its_remedy():
+    done = run(
+        """
+        import torch
+        for _ in range(2):
+            torch.autocast("cuda")
+            torch.amp.GradScaler("cuda")
+        torch.autocast("cuda", enabled=False), torch.amp.GradScaler("cuda", enabled=False), torch.autocast("npu")
+        """,
+        check=True,
+    )
+    told = [line for line in done.stderr.splitlines() if line.startswith("npu: ")]
+    assert len(told) == 2, done.stderr
+    for line, right in zip(told, ("torch.autocast", "torch.amp.GradScaler"), strict=True):
+        now = "they are computed in their own types now"
+        assert line.startswith(f'npu: of npu tensors it is {right}("npu"); {now}. {TRANSFER}')
 
 
 UNKNOWN = (
@@ -120,13 +168,53 @@ def test_the_remedy_for_cpu_tensors_is_one():
     assert done.stdout.splitlines()[-1] == "[3.0, 3.0]"  # some of PyTorch's builds print what Gloo connects to
 
 
-def test_devices_that_an_order_hides():
-    program = "import torch; print(torch.npu.device_count())"
-    done = run(program, ASCEND_RT_VISIBLE_DEVICES="1,0", check=True)
-    assert done.stdout == "1\n"
-    assert (
-        "npu: ASCEND_RT_VISIBLE_DEVICES=1,0: ids must ascend, and reading stops before 0, so that the process sees 1 "
-        "of 2; set 0,1"
-    ) in done.stderr
-    done = run(program, ASCEND_RT_VISIBLE_DEVICES="0,1", check=True)
-    assert (done.stdout, done.stderr) == ("2\n", "")
+@pytest.mark.parametrize(("visible", "says"), [
+    ("1,0", "ids must ascend, and reading stops before 0, so that the process sees 1 of 2; set 0,1"),
+    ("npu:1", "'npu:1' is no number, and reading stops there, so that the process sees 0 of 1; set 1"),
+    ("9", "there is no device 9, of 8, and reading stops before it, so that the process sees 0 of 1; "
+          "give ids from 0 on, such as 0,1, or unset it"),
+    ("0,9", "there is no device 9, of 8, and reading stops before it, so that the process sees 1 of 2; set 0"),
+    ("0;1", "'0;1' is no number, and reading stops there, so that the process sees 1 of 1; set 0,1"),
+    ("0, 1", "' 1' is no number, and reading stops there, so that the process sees 1 of 2; set 0,1"),
+    ("all", "'all' is no number, and reading stops there, so that the process sees 0 of 1; "
+            "give ids from 0 on, such as 0,1, or unset it"),
+    ("0,1", None), ("7", None), ("0,", None), ("", None),
+])  # fmt: skip
+def test_visible_devices_that_hide_some(monkeypatch, visible, says):
+    for name in ("ANYCEND_CANN", "ASCEND_HOME_PATH", "ASCEND_TOOLKIT_HOME", "ANYCEND_DEVICES"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("ASCEND_RT_VISIBLE_DEVICES", visible)
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        _hints.warn_of_hidden_devices()
+    assert [str(one.message) for one in told] == ([f"npu: ASCEND_RT_VISIBLE_DEVICES={visible}: {says}"] if says else [])
+
+
+def test_the_number_of_devices_is_the_software_npus(monkeypatch, tmp_path):
+    monkeypatch.setenv("ASCEND_RT_VISIBLE_DEVICES", "9")
+    for variables, told in (({"ANYCEND_DEVICES": "16"}, 0), ({"ANYCEND_DEVICES": "4"}, 1),
+                            ({"ANYCEND_CANN": str(tmp_path)}, 0), ({"ASCEND_HOME_PATH": str(tmp_path)}, 0),
+                            ({"ANYCEND_CANN": "soft", "ASCEND_HOME_PATH": str(tmp_path)}, 1)):  # fmt: skip
+        with monkeypatch.context() as here, warnings.catch_warnings(record=True) as said:
+            for name in ("ANYCEND_CANN", "ASCEND_HOME_PATH", "ASCEND_TOOLKIT_HOME", "ANYCEND_DEVICES"):
+                here.delenv(name, raising=False)
+            for name, value in variables.items():
+                here.setenv(name, value)
+            warnings.simplefilter("always")
+            _hints.warn_of_hidden_devices()
+        assert len(said) == told, variables
+
+
+@pytest.mark.parametrize(("visible", "sees"), [("1,0", 1), ("npu:1", 0), ("9", 0), ("0;1", 1), ("0,1", 2), ("0,", 1)])
+def test_what_the_warning_says_is_what_is_seen(visible, sees):
+    done = run("import torch; print(torch.npu.device_count())", ASCEND_RT_VISIBLE_DEVICES=visible, check=True)
+    assert done.stdout == f"{sees}\n"
+    warned = f"npu: ASCEND_RT_VISIBLE_DEVICES={visible}: "
+    assert (f"so that the process sees {sees} of " in done.stderr) == (visible not in ("0,1", "0,"))
+    assert done.stderr.count(warned) == (visible not in ("0,1", "0,"))
+
+
+def test_an_error_for_want_of_devices_has_the_value():
+    done = run("import torch; torch.zeros(1, device='npu')", ASCEND_RT_VISIBLE_DEVICES="9")
+    line = "npu: ASCEND_RT_VISIBLE_DEVICES=9 shows none; give ids from 0 on, such as 0,1, or unset it"
+    assert done.returncode == 1 and done.stderr.splitlines()[-1] == line, done.stderr

@@ -248,3 +248,32 @@ def test_a_seed_does_not_initialize_the_device(call: str) -> None:
         "print(torch.equal(values, again), os.waitpid(child, 0)[1])\n"
     )
     assert out.split() == ["False", "True", "0"], out
+
+
+@pytest.mark.parametrize(("before", "inside", "right"), [
+    ({"CUDA_VISIBLE_DEVICES": "1"}, "", "ASCEND_RT_VISIBLE_DEVICES=1 does"),
+    ({"CUDA_VISIBLE_DEVICES": "1,0"}, "", "ASCEND_RT_VISIBLE_DEVICES=0,1 does"),
+    ({"CUDA_VISIBLE_DEVICES": ""}, "", "ASCEND_RT_VISIBLE_DEVICES does"),
+    ({}, "os.environ['CUDA_VISIBLE_DEVICES'] = '2'", "ASCEND_RT_VISIBLE_DEVICES=2 does"),
+    ({"CUDA_VISIBLE_DEVICES": "1", "ASCEND_RT_VISIBLE_DEVICES": "0,1,2,3,4,5,6,7"}, "", None),
+    ({}, "", None),
+], ids=["one", "two", "none", "set later", "both", "unset"])  # fmt: skip
+def test_cuda_visible_devices_is_spoken_of_once(before, inside, right) -> None:
+    program = f"""
+        import os, torch
+        from torch_npu.contrib import transfer_to_npu
+        {inside}
+        torch.cuda.is_available(), torch.cuda.init()
+        transfer_to_npu.disable(), transfer_to_npu.enable()
+        print(torch.cuda.device_count())
+        """
+    unset = {"CUDA_VISIBLE_DEVICES": None, "ASCEND_RT_VISIBLE_DEVICES": None}
+    done = tools.run(program, imports=True, **(unset | before))
+    assert done.stdout == "8\n"
+    assert done.stderr.count("chooses no NPU") == (right is not None), done.stderr
+    assert right is None or f" chooses no NPU; {right}, set before the program uses a device (" in done.stderr
+
+
+def test_cuda_visible_devices_is_nobodys_without_the_switch() -> None:
+    done = tools.run("import torch, torch_npu; torch.npu.init()", imports=True, CUDA_VISIBLE_DEVICES="1")
+    assert "CUDA_VISIBLE_DEVICES" not in done.stderr

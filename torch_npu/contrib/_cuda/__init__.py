@@ -16,6 +16,7 @@ from collections.abc import Iterator
 import torch
 
 import torch_npu._C as _C
+from torch_npu._hints import warn_of_cuda_devices
 
 from . import facade, patches, redirected, rewrite
 from ._attributes import Attributes
@@ -43,6 +44,7 @@ def enable() -> None:
         disable()
         raise
     _forget_rules()
+    warn_of_cuda_devices()
 
 
 def disable() -> None:

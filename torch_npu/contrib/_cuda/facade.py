@@ -7,10 +7,13 @@ there. They are added here, each in terms of torch.npu, so that also functions b
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
+
+from torch_npu._hints import warn_of_cuda_devices
 
 from . import runtime
 from ._attributes import Attributes
@@ -26,7 +29,7 @@ def install(attributes: Attributes) -> None:
         (cuda._lazy_init, _initialize),
         (cuda._lazy_call, _call_now),
         (cuda.is_initialized, lambda: torch.npu.is_initialized()),
-        (cuda.device_count, lambda: torch.npu.device_count()),
+        (cuda.device_count, _device_count),
         (cuda._device_count_nvml, lambda: -1),
         (cuda._is_in_bad_fork, lambda: torch.npu._is_in_bad_fork()),
         (cuda._utils._get_device_index, runtime.device_index(cuda._utils._get_device_index)),
@@ -56,8 +59,20 @@ def install(attributes: Attributes) -> None:
 _early = False  # inside of a call that must not initialize the devices
 
 
+def _device_count() -> int:
+    _asked_first()
+    return torch.npu.device_count()
+
+
+@functools.cache
+def _asked_first() -> None:
+    """The variable may have been set since the import."""
+    warn_of_cuda_devices()
+
+
 def _initialize() -> None:
     if not _early:
+        _asked_first()
         torch.npu.init()
 
 
