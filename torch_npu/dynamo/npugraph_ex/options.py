@@ -62,7 +62,7 @@ class Options:
                 names = ", ".join(sorted([*known, *REFUSED]))
                 raise ValueError(f"{NAME} has no option {name}; it has {names}")
             default = known[name].default
-            if isinstance(default, bool) and value not in (False, True):
+            if isinstance(default, bool) and (not isinstance(value, int) or value not in (False, True)):
                 raise ValueError(f"{NAME}: the option {name} is True or False, not {value!r}")
         options = Options(**given)
         options._check()
@@ -72,7 +72,8 @@ class Options:
         def refuse(name: str, what: str) -> None:
             raise ValueError(f"{NAME}: the option {name} is {what}, not {getattr(self, name)!r}")
 
-        if not isinstance(self.capture_limit, int) or self.capture_limit < 1:
+        limit = self.capture_limit
+        if isinstance(limit, bool) or not isinstance(limit, int) or limit < 1:
             refuse("capture_limit", "a positive number")
         pool = self.use_graph_pool
         if pool is not None and not (isinstance(pool, tuple) and len(pool) == 2):
@@ -81,7 +82,8 @@ class Options:
             refuse("capture_error_mode", "'global', 'thread_local' or 'relaxed'")
         if self.data_dump_stage not in ("original", "optimized"):
             refuse("data_dump_stage", "'original' or 'optimized'")
-        if self.dump_tensor_data and not os.path.isdir(self.data_dump_dir):
+        folder = self.data_dump_dir
+        if not isinstance(folder, str | os.PathLike) or (self.dump_tensor_data and not os.path.isdir(folder)):
             refuse("data_dump_dir", "a folder that exists")
         for name in ("post_grad_custom_pre_pass", "post_grad_custom_post_pass"):
             if getattr(self, name) is not None and not callable(getattr(self, name)):
