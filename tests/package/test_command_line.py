@@ -94,14 +94,16 @@ def test_an_interrupt_ends_it_without_a_traceback(tmp_path):
     *[(f"preflight --ranks={value}", f"argument --ranks: {value} is no number of ranks")
       for value in ("0", "-1", "x", "9" * 30)],
 ])  # fmt: skip
-def test_an_argument_that_cannot_be_is_named(words, said, capsys):
+def test_an_argument_that_cannot_be_is_named(words, said, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)  # nothing is written into the clone if it is taken
     with pytest.raises(SystemExit) as end:
         main(shlex.split(words))
     assert end.value.code == 2 and said in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("limit", ["9" * 5000, "9999999999G", "٣", "0", "-1"])
-def test_a_limit_that_cannot_be_is_named(limit, capsys):
+def test_a_limit_that_cannot_be_is_named(limit, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
     assert main(["compare", "--limit", limit, "--", "true"]) == 1
     assert "is no number of bytes from 1 on" in capsys.readouterr().err
 
