@@ -51,6 +51,12 @@ def test_an_error_that_ends_a_program_has_its_remedy(program, says, remedy):
     assert done.stderr.count(remedy) == 1 and done.stderr.index(says) < done.stderr.index(remedy), done.stderr
 
 
+def test_a_plugin_that_refuses_says_why_last():
+    done = tools.run("import torch", check=False, fresh=True, TORCH_TRANSFER_TO_NPU="true")
+    last = done.stderr.splitlines()[-1]
+    assert (done.returncode, last) == (1, "npu: TORCH_TRANSFER_TO_NPU=true is neither 0 nor 1"), done.stderr
+
+
 def test_a_pytorch_with_cuda_has_other_words():
     old_driver = "CUDA error: CUDA driver version is insufficient for CUDA runtime version"
     for words in (f"{NO_DRIVER}. Please check", old_driver):

@@ -144,7 +144,8 @@ def meanings(names: list[str], rows: dict) -> list[str]:
         text = ast.get_docstring(ast.parse((CLIENTS / "programs" / f"{program}.py").read_text(encoding="utf-8")))
         means = {run: what for name, row in rows.items() if row.get("program", name) == program
                  for run, what in row.get("means", {}).items()}  # fmt: skip
-        runs = [f"`{run}`: {means[run]}" for name in own for run in rows[name]["runs"] if run in means]
+        named = dict.fromkeys(run for name in own for run in rows[name]["runs"] if run in means)
+        runs = [f"`{run}`: {means[run]}" for run in named]
         lines.append(f"- [{program}.py](../tests/clients/programs/{program}.py): {text.splitlines()[0]}")
         if runs:
             lines += textwrap.wrap(f"{'; '.join(runs)}.", 116, initial_indent="  ", subsequent_indent="  ")
