@@ -39,7 +39,9 @@ def test_max_pooling_is_an_operator_and_its_gradient_too(layout, dtype):
         assert dynamic(x.npu()).cpu().equal(F.max_pool2d(x, 2))
 
 
-@pytest.mark.parametrize("settings", [{}, {"disable_cpp_codegen": True}, {"cpp_wrapper": True}], ids=str)
+@pytest.mark.parametrize(
+    "settings", [{}, {"disable_cpp_codegen": True}, {"cpp_wrapper": True}, {"implicit_fallbacks": False}], ids=str
+)
 def test_what_max_pooling_keeps_for_its_gradient_is_in_int32_as_in_eager(settings):
     """Equal numbers and NaN among them, whose place is the gradient's; indices that the program asks for are int64."""
 

@@ -77,6 +77,9 @@ def _unless_npu(decompose: Callable[..., Any], ours: Callable[..., Any]) -> Call
 
 
 def register() -> None:
+    from torch._inductor.lowering import make_fallback
+
+    make_fallback(_OURS)  # for config.implicit_fallbacks = False, too
     table = decomposition.decompositions
     table[_POOL] = _unless_npu(table[_POOL], _in_int32)
     table[_GRADIENT] = _unless_npu(table[_GRADIENT], _of_int32)
