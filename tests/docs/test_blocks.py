@@ -18,7 +18,7 @@ from tools.codegen import tables
 DOCS = ROOT / "docs"
 # Of these pages each block of Python is a program by itself. training.md's defines the class that tests/training trains
 # with, and runs nothing.
-PAGES = ("amp", "contrib", "npu_use", "training", "compiled_graphs")
+PAGES = ("amp", "contrib", "npu_use", "training", "compiled_graphs", "graphs")
 TABLES = ("aten", "aclnn", "npu", "types")
 
 

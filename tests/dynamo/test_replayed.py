@@ -33,7 +33,64 @@ def test_a_tensor_of_the_cpu():
     with counted() as counts:
         results, said = messages(lambda: step(x, host))
     assert [r.tolist() for r in results] == [[2] * 4] * 3 and counts.captures == 0
-    assert len(said) == 1 and "is a tensor on cpu" in said[0] and "move it to the npu" in said[0]
+    assert len(said) == 1 and "h is a tensor on cpu (" in said[0] and "move it to the npu" in said[0]
+
+
+class Scaled(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.scale = torch.tensor(2.0)
+
+    def forward(self, x):
+        return x * self.scale
+
+
+def by_item(x):
+    y = x + 1
+    k = y.sum().item()
+    return y * k
+
+
+def made_here(x):
+    return x * torch.tensor(2.0)
+
+
+BACKENDS = ["npugraphs", "npugraph_ex"]
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize(
+    ("function", "args", "words"),
+    [
+        (Scaled(), lambda i: (), "self.scale is a tensor on cpu (return x * self.scale); move it to the npu"),
+        (by_item, lambda i: (), "a number is a tensor on cpu, as PyTorch has numbers that change"),
+        (lambda x, h: x * h, lambda i: (torch.tensor(i, dtype=torch.double),), ": h is a tensor on cpu ("),
+        (lambda x, lr: x * lr, lambda i: (i + 0.5,), "the number lr is a tensor on cpu, as"),
+        (made_here, lambda i: (), 'a tensor is made on cpu in it (return x * torch.tensor(2.0)); give it device="npu"'),
+    ],
+    ids=["module", "item", "double", "float", "made"],
+)
+def test_what_is_on_the_cpu_is_named_as_the_program_has_it(function, args, words, backend):
+    step, calls = torch.compile(function, backend=backend), iter(range(1, 9))
+
+    def call():
+        i = next(calls)
+        x = torch.full((4,), float(i), device=DEVICE)
+        torch.testing.assert_close(step(x, *args(i)), function(x, *args(i)))
+
+    _, said = messages(call, times=4)
+    assert len(said) == 1 and words in said[0]
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_item_in_a_full_graph_is_captured_with_it(backend):
+    """As docs/compiled_graphs.md says: the number stays on the npu."""
+    step = torch.compile(by_item, backend=backend, fullgraph=True)
+    with counted() as counts:
+        for i in range(5):
+            x = torch.full((4,), float(i), device=DEVICE)
+            torch.testing.assert_close(step(x), by_item(x))
+    assert counts.captures == 1 and counts.replays == 4
 
 
 def test_item_inside_the_graph():
@@ -163,7 +220,11 @@ def test_the_number_of_graphs_is_bounded(monkeypatch):
     with counted() as counts:
         results, said = messages(call, times=4)
     assert results == [[3, 4, 5, 6]] * 4 and counts.captures == 2 and counts.replays == 6
-    assert len(said) == 1 and "captured 2 times" in said[0]
+    assert (
+        len(said) == 1 and "was captured 2 times, which is its limit" in said[0] and "without a graph:" not in said[0]
+    )
+    for remedy in ("Pad its arguments", '"npugraph_ex", options={"capture_limit"', "torch._dynamo.reset()"):
+        assert remedy in said[0]
 
 
 def test_an_error_of_the_program_is_the_programs():

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -15,6 +17,7 @@ from torch.utils import _pytree as pytree
 
 import torch_npu  # noqa: F401  torch.ops.npu
 from tests import forked
+from tests.conftest import ROOT
 from tests.core import tools
 from tests.core.tools import Gate, busy
 from tests.inductor.models import QUICK, Perceptron, packaged, perceptron
@@ -158,6 +161,22 @@ def test_a_packaged_model_in_a_program_without_python(tmp_path):
             expected = [value.sum().item() for value in model(x)]
         assert device == "npu:0" and [float(s) for s in sums] == pytest.approx(expected, rel=1e-4, abs=1e-3)
     assert done.stderr == ""
+
+
+def test_the_pages_program_in_cpp_compiles_and_runs_as_printed(tmp_path):
+    """docs/compile.md: the model, main.cpp, and the command lines."""
+    text = (ROOT / "docs" / "compile.md").read_text(encoding="utf-8")
+    text = text[text.index("## Models without torch.compile") :]
+    python, cpp, sh = (re.search(rf"^```{kind}\n(.*?)^```$", text, re.M | re.S)[1] for kind in ("python", "cpp", "sh"))
+    (tmp_path / "main.cpp").write_text(cpp, encoding="utf-8")
+    made = forked.run(["-c", python], cwd=tmp_path, timeout=300)
+    assert made.returncode == 0, made.stderr[-4000:]
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    done = subprocess.run(
+        ["bash", "-e"], input=sh, cwd=tmp_path, capture_output=True, text=True, env={**os.environ, "PATH": path},
+        timeout=300,
+    )  # fmt: skip
+    assert (done.returncode, done.stdout) == (0, "[4, 8] on npu:0\n"), done.stderr[-4000:]
 
 
 class Attention(nn.Module):

@@ -105,7 +105,17 @@ def test_a_tensor_of_the_cpu_is_said_once():
         results = [step(x, host).tolist() for _ in range(3)]
     said = [str(w.message) for w in caught if "on npu:" in str(w.message)]
     assert results == [[2.0] * 4] * 3 and counts.captures == 0
-    assert len(said) == 1 and "it has tensors on cpu; move them to the npu" in said[0]
+    assert len(said) == 1 and "an argument is a tensor on cpu; move it to the npu" in said[0]
+
+
+def test_a_number_that_changes_is_named_as_one():
+    step = compiled(lambda x, lr: x * lr)
+    with warnings.catch_warnings(record=True) as caught, counted() as counts:
+        warnings.simplefilter("always")
+        results = [step(torch.ones(2, device="npu"), lr).tolist() for lr in (0.5, 1.5, 2.5)]
+    said = [str(w.message) for w in caught if "on npu:" in str(w.message)]
+    assert results == [[0.5] * 2, [1.5] * 2, [2.5] * 2] and counts.captures == 0
+    assert len(said) == 1 and "a number is a tensor on cpu, as PyTorch has numbers that change" in said[0]
 
 
 @pytest.mark.full

@@ -9,18 +9,21 @@ from __future__ import annotations
 import warnings
 from typing import Any
 
+import torch
 from torch._dynamo.eval_frame import cached_backends
 from torch._inductor import config
 from torch._inductor.cudagraph_utils import CUDAGraphPolicy
 from torch._inductor.output_code import CompiledFxGraph
 
+_HOST = "disabling cudagraphs due to a tensor elsewhere: "
 NAME = "torch.compile with triton.cudagraphs (reduce-overhead, max-autotune)"
 
 
 def _obstacle(graph: CompiledFxGraph) -> str | None:
     others = sorted(graph.device_types - {"npu"})
     if others:
-        return f"it has tensors on {' and '.join(others)}; move them to the npu"
+        _, _, said = (graph.disabled_cudagraphs_reason or "").partition(_HOST)
+        return said or f"it has tensors on {' and '.join(others)}; move them to the npu"
     if len(graph.device_idxs) > 1:
         return "it uses several npus; a graph is on one"
     if any(
@@ -33,11 +36,19 @@ def _obstacle(graph: CompiledFxGraph) -> str | None:
     return None
 
 
-def refuse_moved(lowering: Any) -> None:
+def _on_host(node: torch.fx.Node) -> bool:
+    value = node.meta.get("val")
+    return node.op != "output" and isinstance(value, torch.Tensor) and value.device.type != "npu"
+
+
+def refuse(lowering: Any) -> None:
     """While code is written: what compiled graphs do not show any more. Kept with them in Inductor's cache."""
     from torch_npu.dynamo import obstacles
 
     node = obstacles.moved(lowering.module.graph)
+    hosts = [node for node in lowering.module.graph.nodes if _on_host(node)]
+    if hosts and not lowering.disable_cudagraphs_reason:
+        lowering.disable_cudagraphs_reason = _HOST + obstacles.on_host(hosts[0], hosts[0].meta["val"], line=False)
     if node is not None:
         lowering.disable_cudagraphs_reason = (
             f"disabling cudagraphs due to incompatible op {node.target}: it asks for or changes an argument's storage"

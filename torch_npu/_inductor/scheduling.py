@@ -59,7 +59,7 @@ def _cured(scheduler: Any, step: Callable[..., Any]) -> Callable[..., Any]:
             waits.order(scheduler, *args)
         elif step.__name__ == "codegen":
             waits.place(scheduler)
-            graphs.refuse_moved(V.graph)
+            graphs.refuse(V.graph)
         with config.patch({**cures(), **(ON_STREAMS if scheduler._multi_stream_nodes else {})}):
             return step(*args, **kwargs)
 

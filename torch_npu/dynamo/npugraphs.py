@@ -31,7 +31,7 @@ def compile_module(module: torch.fx.GraphModule, inputs: Sequence[Any], **settin
     given = sorted(settings.pop("options", None) or ()) + sorted(settings)
     if given:
         raise ValueError(f'{NAME} takes no options, but was given {", ".join(given)}; backend="npugraph_ex" has some')
-    refused = False
+    refused, names = False, obstacles.sources(module)
 
     def compile_graph(graph: torch.fx.GraphModule, given: list[Any], backward: bool) -> Any:
         nonlocal refused
@@ -39,7 +39,7 @@ def compile_module(module: torch.fx.GraphModule, inputs: Sequence[Any], **settin
         plain = streams.leaving(graph.graph, restoring(graph.graph, boxed_nop(graph, given)))
         if refused:  # its other half said why
             return plain
-        reason, device = obstacles.find(graph)
+        reason, device = obstacles.find(graph, names=names)
         if reason is not None:
             refused = True
             say(NAME, reason)

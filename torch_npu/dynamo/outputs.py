@@ -3,7 +3,7 @@
 A program gets new tensors on this memory at each replay. Where it still holds one when the memory is about to be
 written, the tensor's storage moves: it gets memory of its own with a copy of the contents, and all its views see that.
 So an output is good for as long as it is held. If a step was declared to begin in between (steps.py), the storage is
-emptied instead, and using it is an error. What it is not: the choice of when that must happen (pool.py).
+emptied instead, and using it is an error that says so. What it is not: the choice of when that must happen (pool.py).
 """
 
 from __future__ import annotations
@@ -13,9 +13,15 @@ from typing import Any
 
 import torch
 
+from torch_npu import _C
 from torch_npu.dynamo import steps
 
 _uses = torch._C._storage_Use_Count
+_GONE = (
+    "npu: a compiled function returned this tensor in an earlier step, and its graph has run again since "
+    "torch.compiler.npugraph_mark_step_begin() (or cudagraph_mark_step_begin) began the next: take a .clone() of what "
+    "a later step needs"
+)
 
 
 def _twin(storage: torch.UntypedStorage) -> torch.UntypedStorage:
@@ -78,11 +84,13 @@ class _Memory:
     def leave(self, keep: bool) -> None:
         """What the program holds of it moves to other memory, or, without `keep`, to none."""
         theirs = self.storage
-        size = theirs.nbytes() if keep else 0
-        ours = torch.UntypedStorage(size, device=theirs.device)
+        size = theirs.nbytes()
+        ours = torch.UntypedStorage(size if keep else 0, device=theirs.device)
         if keep:
             ours.copy_(theirs)
         theirs._swap_data_ptr_(ours)
+        if not keep:
+            _C._refuse_access(theirs, size, _GONE)
         self._take(ours)
         for index, tensor in list(self.tensors.items()):
             self.put(index, tensor)

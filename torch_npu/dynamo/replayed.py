@@ -130,7 +130,7 @@ class Replayed:
 
     def _record(self, inputs: list[Any], key: Any, shapes: Any, lasting: list[int]) -> Recording | None:
         if len(self._recordings) >= self._limit:
-            self._say(f"it was captured {self._limit} times, for other shapes or addresses, and is replayed for those")
+            self._say_full()
             return None
         if shapes not in self._seen:
             many = max(self._limit, LIMIT)
@@ -177,6 +177,18 @@ class Replayed:
         if not self._said:
             self._said = True
             say(self._name, reason)
+
+    def _say_full(self) -> None:
+        if self._said:
+            return
+        self._said = True
+        warnings.warn(
+            f"{self._name} on npu: this function was captured {self._limit} times, which is its limit. For those "
+            "shapes, numbers and addresses it is replayed; for others it runs without a graph. Pad its arguments to "
+            'fewer shapes, raise the limit (backend="npugraph_ex", options={"capture_limit": ...}), or call '
+            "torch._dynamo.reset() when the former shapes do not come again",
+            stacklevel=2,
+        )
 
     def forget(self) -> None:
         _close(self._pool, self._recordings)

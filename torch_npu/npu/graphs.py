@@ -49,6 +49,10 @@ __all__ = [
 ]
 
 
+# ACL_ERROR_RT_STREAM_CAPTURED, ACL_ERROR_RT_STREAM_CAPTURE_INVALIDATED
+_WAITED = (107027, 507903)
+
+
 class NPUGraph(_C._NPUGraph):
     """Captured work. `with torch.npu.graph(NPUGraph()): ...` captures, `replay()` runs it again.
 
@@ -257,7 +261,9 @@ class graph:
         except RuntimeError as consequence:
             if error is None:
                 raise
-            error.add_note(str(consequence))  # what was raised inside is the cause
+            # What was raised inside is the cause. Of a wait it says all that is to be said.
+            if getattr(error, "error_code", None) not in _WAITED:
+                error.add_note(str(consequence))
         finally:
             self.context.__exit__(kind, error, traceback)
 

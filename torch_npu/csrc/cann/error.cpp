@@ -45,8 +45,16 @@ std::string_view own_kernel(std::string_view message) {
   return message.substr(begin, end - begin);
 }
 
+// A capture has failed because the host was to wait. Other calls with these statuses say what to do themselves: those of a task group's
+// update, and captures that are invalid for another reason of the software NPU's.
+bool waited_in_a_capture(int status, std::string_view symbol, std::string_view message) {
+  if (message.find("updates a task group") != message.npos) return false;
+  if (status == ACL_ERROR_RT_STREAM_CAPTURED) return symbol.starts_with("aclrtSynchronize");
+  return message.find("could not take: ") == message.npos || message.find("was to be synchronized") != message.npos;
+}
+
 // What helps a program's author: the message itself speaks of CANN's functions.
-std::string remedy(int status, std::string_view message) {
+std::string remedy(int status, std::string_view symbol, std::string_view message) {
   const char* blocking = std::getenv("ASCEND_LAUNCH_BLOCKING");
   const bool waits = blocking && *blocking == '1';
   switch (status) {
@@ -61,6 +69,15 @@ std::string remedy(int status, std::string_view message) {
                    : ". The device failed after the operator's call had returned: ASCEND_LAUNCH_BLOCKING=1 makes the "
                      "call itself fail, at its line";
     }
+    case ACL_ERROR_RT_STREAM_CAPTURED:
+    case ACL_ERROR_RT_STREAM_CAPTURE_INVALIDATED:
+      return waited_in_a_capture(status, symbol, message)
+                 ? ". Nothing may wait for the device while a graph is captured: .item(), print(tensor), .cpu(), "
+                   ".npu() of "
+                   "memory that is not pinned, x[mask], Adam without capturable=True, GradScaler.step, "
+                   "torch.npu.synchronize() and another capture all wait; do it before or behind the capture (anycend "
+                   "docs graphs)"
+                 : "";
     case ACL_ERROR_RT_LOST_HEARTBEAT:
       return ". torch.npu.stop_device and restart_device make a device usable again";
     default:
@@ -73,7 +90,7 @@ std::string describe(int status, const std::string& symbol) {
   const char* stop = status == ACL_ERROR_RT_DEVICE_TASK_ABORT ? "npu: FORCE STOP: " : "npu: ";
   std::string text = stop + symbol + " failed (returned " + std::to_string(status) + " " + status_name(status) + ")";
   const std::string message = recent_message();
-  return (message.empty() ? text : text + ": " + message) + remedy(status, message);
+  return (message.empty() ? text : text + ": " + message) + remedy(status, symbol, message);
 }
 
 // The last texts of errors of devices.

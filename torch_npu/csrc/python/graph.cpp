@@ -2,6 +2,7 @@
 #include "csrc/core/graph.h"
 
 #include <torch/csrc/Device.h>
+#include <torch/csrc/Storage.h>
 
 #include "csrc/core/allocator.h"
 #include "csrc/core/device_index.h"
@@ -52,6 +53,12 @@ void bind_graph(py::module& module) {
                begin_update(stream_of(id, i), group);
              }));
   module.def("_graph_task_update_end", no_gil([](int64_t id, int64_t i) { end_update(stream_of(id, i)); }));
+  // Of a storage without memory: whoever asks for it gets an error with these words. With its former size views can still be made of it.
+  module.def("_refuse_access", with_gil([](py::handle storage, size_t bytes, std::string words) {
+               c10::StorageImpl* impl = torch::createStorage(storage.ptr()).unsafeGetStorageImpl();
+               impl->set_nbytes(bytes);
+               impl->release_data_and_set_meta_custom_data_ptr_error_msg_(std::move(words));
+             }));
   module.def("_new_pool_id", with_gil([] { return memory::new_pool_id(false); }));
   module.def("_hold_pool", no_gil([](int index, c10::MempoolId_t id, uintptr_t alloc, uintptr_t free) {
                memory::hold_pool(device_index(index), id, source_at(alloc, free));

@@ -41,11 +41,17 @@ def _rewrite(module: torch.fx.GraphModule, inputs: Sequence[Any], options: Optio
 
 
 def compile_graph(
-    module: torch.fx.GraphModule, inputs: list[Any], options: Options, *, backward: bool, taken: Any = None
+    module: torch.fx.GraphModule,
+    inputs: list[Any],
+    options: Options,
+    *,
+    backward: bool,
+    taken: Any = None,
+    names: obstacles.Names = (),
 ) -> Any:
-    """`taken` is called with the rewritten module and what replaying() was told of it."""
+    """`taken` is called with the rewritten module and what replaying() was told of it. `names`: obstacles.sources."""
     mutated = find_input_mutations(module.graph)
-    reason, device = obstacles.find(module, operators=not options.unsafe_skip_npugraph_capture_validation)
+    reason, device = obstacles.find(module, not options.unsafe_skip_npugraph_capture_validation, names)
     if options.dump_tensor_data and options.data_dump_stage == "original":
         return dump.dumping(module, options.data_dump_dir)
     if reason is None:
@@ -70,8 +76,9 @@ def compile_module(
 ) -> Any:
     given = dict(options or {}, **other)
     chosen = Options.read(given if mode is None else {"mode": mode, **given})
+    names = obstacles.sources(module)
     return aot_autograd(
-        fw_compiler=lambda graph, values: compile_graph(graph, values, chosen, backward=False),
+        fw_compiler=lambda graph, values: compile_graph(graph, values, chosen, backward=False, names=names),
         bw_compiler=lambda graph, values: compile_graph(graph, values, chosen, backward=True),
         keep_inference_input_mutations=True,
     )(module, inputs)

@@ -6,6 +6,7 @@ its value asks for nothing. What it is not: the passes themselves."""
 from __future__ import annotations
 
 import dataclasses
+import difflib
 import os
 from collections.abc import Callable
 from typing import Any
@@ -59,8 +60,10 @@ class Options:
         known = {field.name: field for field in dataclasses.fields(Options)}
         for name, value in given.items():
             if name not in known:
-                names = ", ".join(sorted([*known, *REFUSED]))
-                raise ValueError(f"{NAME} has no option {name}; it has {names}")
+                names = ", ".join(sorted(known))
+                near = difflib.get_close_matches(name, known, 1)
+                meant = f". Did you mean {near[0]}?" if near else ""
+                raise ValueError(f"{NAME} has no option {name}; it has {names}{meant}")
             default = known[name].default
             if isinstance(default, bool) and (not isinstance(value, int) or value not in (False, True)):
                 raise ValueError(f"{NAME}: the option {name} is True or False, not {value!r}")
