@@ -6,6 +6,7 @@ import contextlib
 
 import pytest
 import torch
+from torch.optim.optimizer import _global_optimizer_pre_hooks
 
 DEVICE = "npu"
 npu = torch.npu
@@ -16,19 +17,12 @@ def capture(function):
         function()
 
 
-def adam(x):
-    weight = torch.ones_like(x).requires_grad_()
-    weight.grad = torch.ones_like(x)
-    torch.optim.Adam([weight]).step()
-
-
 WAITS = {
     "item": lambda x: x.sum().item(),
     "cpu": lambda x: x.cpu(),
     "mask": lambda x: x[x > 0],
     "npu": lambda x: torch.ones(2).npu(),
     "synchronize": lambda x: npu.synchronize(),
-    "adam": adam,
     "capture": lambda x: capture(lambda: x + 1),
 }
 
@@ -66,3 +60,37 @@ def test_a_capture_that_is_lost_for_another_reason_names_that_alone():
     with pytest.raises(torch.AcceleratorError, match="recorded outside the capture") as caught:
         capture(lambda: npu.current_stream().wait_stream(side))
     assert "507903" in caught.value.__notes__[0] and "Nothing may wait" not in caught.value.__notes__[0]
+
+
+@pytest.mark.parametrize("options", [{}, {"foreach": False}], ids=str)
+@pytest.mark.parametrize("name", ["Adam", "AdamW", "NAdam", "RAdam", "Adamax", "ASGD", "Adafactor"])
+def test_a_step_that_is_counted_on_the_host_is_refused_in_a_capture(name, options):
+    weight = torch.ones(4, device=DEVICE, requires_grad=True)
+    weight.grad = torch.ones_like(weight)
+    optimizer = getattr(torch.optim, name)([weight], **options)
+    with pytest.raises(
+        RuntimeError, match=f"capture of step\\(\\) for an instance of {name} but param_groups' capturable"
+    ):
+        capture(optimizer.step)
+    optimizer.step()  # outside it is as ever
+    assert not _global_optimizer_pre_hooks
+
+
+@pytest.mark.parametrize("make", [lambda p: torch.optim.Adam(p, capturable=True), lambda p: torch.optim.RMSprop(p)])
+def test_steps_that_need_no_number_are_captured(make):
+    def trained(device, captured):
+        weight = torch.full((4,), 3.0, device=device, requires_grad=True)
+        optimizer = make([weight]) if captured else type(make([weight]))([weight])
+        weight.grad = torch.ones_like(weight)
+        optimizer.step()
+        step = optimizer.step
+        if captured:
+            graph = npu.NPUGraph()
+            with npu.graph(graph):
+                optimizer.step()
+            step = graph.replay
+        for _ in range(3):
+            step()
+        return weight.detach().cpu()
+
+    torch.testing.assert_close(trained(DEVICE, True), trained("cpu", False))

@@ -20,7 +20,7 @@ import torch
 from torch.utils import _pytree as pytree
 
 from torch_npu import _C
-from torch_npu.npu import _captured_states, _refused, streams
+from torch_npu.npu import _captured_states, _captured_steps, _refused, streams
 from torch_npu.npu._graph_updates import Updates
 from torch_npu.npu._npugraph_handlers import NpuGraphOpHandler, register_npu_graph_handler
 from torch_npu.npu._npugraph_handlers.record import DispatchCapture
@@ -63,6 +63,7 @@ class NPUGraph(_C._NPUGraph):
     auto_dispatch_capture = False
     _dispatch: DispatchCapture | None = None
     _updates: Updates | None = None
+    _steps = _captured_steps.NOT_REFUSED
 
     @property
     def graph_dispatch_mode(self) -> DispatchCapture:
@@ -76,11 +77,13 @@ class NPUGraph(_C._NPUGraph):
     def capture_begin(self, pool: tuple[int, int] | None = None, capture_error_mode: str = "global") -> None:
         """Begins to capture the work of the current stream. See torch.npu.graph."""
         super().capture_begin(pool, capture_error_mode)
+        self._steps = _captured_steps.refused()
         if self._dispatch is not None:
             self._dispatch.begin()
 
     def capture_end(self) -> None:
         """Ends the capture."""
+        self._steps.remove()
         super().capture_end()
         mode = self._dispatch
         if self.auto_dispatch_capture or (mode is not None and (mode.records or mode.abandoned)):
@@ -119,6 +122,7 @@ class NPUGraph(_C._NPUGraph):
 
     def reset(self) -> None:
         """Drops what was captured, and its memory."""
+        self._steps.remove()  # of a capture that never ended
         self._updates = self._dispatch = None
         super().reset()
 
