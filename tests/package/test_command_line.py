@@ -72,7 +72,8 @@ def test_an_interrupt_ends_it_without_a_traceback(tmp_path):
     script.write_text("#!/bin/sh\nexec sleep 60\n")
     script.chmod(0o755)
     code = (
-        f"import sys; from anycend.__main__ import main; sys.executable = {str(script)!r}; sys.exit(main(['doctor']))"
+        "import signal, sys; signal.signal(signal.SIGINT, signal.default_int_handler); "  # a shell's jobs ignore it
+        f"from anycend.__main__ import main; sys.executable = {str(script)!r}; sys.exit(main(['doctor']))"
     )
     process = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     assert process.stdout.readline().startswith(b"ok    Python")
