@@ -17,9 +17,7 @@ SEEN = {"date": "2026-01-02", "commit": "abc1234"}
 
 def said(**cases: dict) -> str:
     named = {"seen": SEEN} | {f"a {precision}": what for precision, what in cases.items()}
-    return clients_page.framework(
-        "megatron-core", "megatron", "megatron_gpt", "nothing", ROWS, {"megatron_gpt-4": named}
-    )
+    return clients_page.framework("megatron-core", "megatron_gpt", "nothing", ROWS, {"megatron_gpt-4": named})
 
 
 def test_a_framework_works_where_every_run_is_right():
@@ -32,7 +30,7 @@ def test_a_framework_works_where_every_run_is_right():
 
 def test_every_row_of_the_record_belongs_to_a_framework():
     rows = tables.load(clients_page.CLIENTS / "clients.yaml")
-    assert {name for _, _, groups, _ in clients_page.FRAMEWORKS for name in groups.split()} == set(rows) - {"default"}
+    assert {name for _, groups, _ in clients_page.FRAMEWORKS for name in groups.split()} == set(rows) - {"default"}
     for name, row in rows.items():
         assert row.get("means", {}).keys() <= set(row.get("runs", ())), name
 

@@ -1,6 +1,7 @@
 """Random programs over several streams, right by themselves: whoever uses what another stream made or changed waits for
 it, by a stream or an event. `program(seed)` gives two functions of the same arguments: one on streams of torch.npu, and
-its oracle, the same operators one after the other.
+its oracle, the same operators one after the other. While a program is launched one of its streams stands still, another
+at each call: what does not wait for it has begun too early.
 
     python -m tests.dynamo.stream_programs inductor 0 200       the programs of 200 seeds, behind that back end
 """
@@ -12,6 +13,8 @@ import sys
 from collections.abc import Callable
 
 import torch
+
+from tests.core.tools import Gate
 
 SIZE = 64
 POINTWISE = ["torch.sin({a} * 0.5)", "torch.relu({a})", "({a} + {b}) * 0.7", "({a} - {b}) * 0.7", "({a} * {b}) * 0.7"]
@@ -76,7 +79,7 @@ class _Writer:
         self.write(stream, f"{name} = {expression}", {self.memory[a], self.memory[b]}, {name})
 
 
-def program(seed: int) -> tuple[Callable[..., tuple], Callable[..., tuple]]:
+def program(seed: int) -> tuple[Callable[..., tuple], Callable[..., tuple], list[torch.npu.Stream]]:
     writer = _Writer(seed)
     for stream in range(1, writer.streams):
         writer.wait(stream, 0)
@@ -89,16 +92,22 @@ def program(seed: int) -> tuple[Callable[..., tuple], Callable[..., tuple]]:
     scope = {f"s{stream}": torch.npu.Stream() for stream in range(1, writer.streams)} | {"torch": torch}
     source = "\n".join([*writer.ours, result, *writer.plain, result])
     exec(compile(source, f"<streams {seed}>", "exec"), scope)
-    return scope["ours"], scope["plain"]
+    return scope["ours"], scope["plain"], [scope[f"s{stream}"] for stream in range(1, writer.streams)]
 
 
-def wrong(function: Callable[..., tuple], plain: Callable[..., tuple], seed: int, calls: int = 4) -> str:
+def wrong(function: Callable[..., tuple], plain: Callable[..., tuple], sides: list[torch.npu.Stream], seed: int) -> str:
     """What differs between a function on the npu and its oracle in some calls; empty if nothing does."""
-    for call in range(calls):
+    streams = [torch.npu.current_stream(), *sides]
+    for call in range(1 + 2 * len(streams)):
         torch.manual_seed(seed + call)
         args = *(torch.randn(SIZE, SIZE) for _ in range(3)), torch.randperm(SIZE)
-        expected = plain(*args)
-        found = function(*(arg.npu() for arg in args))
+        expected, given = plain(*args), [arg.npu() for arg in args]
+        torch.npu.synchronize()
+        gate = Gate(streams[call % len(streams)]) if call else None  # the first compiles
+        found = function(*given)
+        if gate is not None:
+            gate.open()
+        torch.npu.synchronize()
         for index, (ours, theirs) in enumerate(zip(found, expected, strict=True)):
             if not torch.allclose(ours.cpu(), theirs, rtol=2e-3, atol=2e-3):
                 return f"seed {seed}, call {call}, result {index}: by {(ours.cpu() - theirs).abs().max().item():.3g}"
@@ -109,6 +118,9 @@ if __name__ == "__main__":
     backend, first, last = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
     for number in range(first, last):
         torch._dynamo.reset()
-        ours, plain = program(number)
-        said = wrong(torch.compile(ours, fullgraph=True, backend=backend), plain, number)
+        ours, plain, sides = program(number)
+        try:
+            said = wrong(torch.compile(ours, fullgraph=True, backend=backend), plain, sides, number)
+        except Exception as error:  # one of many: told, and the next
+            said = f"seed {number}: {type(error).__name__}: {str(error).splitlines()[0]}"
         print(said or f"seed {number}: right", flush=True)

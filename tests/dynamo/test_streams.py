@@ -192,8 +192,8 @@ def test_memory_that_another_stream_reads_is_not_used_again(backend):
         torch.testing.assert_close(found, expected)
 
 
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", [3, 5, 7, 10, 20, 21, 30, 32])  # each shows a defect that there was
 @pytest.mark.parametrize("backend", OURS)
 def test_random_programs_are_their_oracle(backend, seed):
-    ours, plain = stream_programs.program(seed)
-    assert not stream_programs.wrong(torch.compile(ours, fullgraph=True, backend=backend), plain, seed)
+    ours, plain, sides = stream_programs.program(seed)
+    assert not stream_programs.wrong(torch.compile(ours, fullgraph=True, backend=backend), plain, sides, seed)

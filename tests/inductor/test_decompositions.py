@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+
 import pytest
 import torch
 from torch._inductor import config
@@ -39,9 +42,7 @@ def test_max_pooling_is_an_operator_and_its_gradient_too(layout, dtype):
         assert dynamic(x.npu()).cpu().equal(F.max_pool2d(x, 2))
 
 
-@pytest.mark.parametrize(
-    "settings", [{}, {"disable_cpp_codegen": True}, {"cpp_wrapper": True}, {"implicit_fallbacks": False}], ids=str
-)
+@pytest.mark.parametrize("settings", [{}, {"disable_cpp_codegen": True}, {"cpp_wrapper": True}], ids=str)
 def test_what_max_pooling_keeps_for_its_gradient_is_in_int32_as_in_eager(settings):
     """Equal numbers and NaN among them, whose place is the gradient's; indices that the program asks for are int64."""
 
@@ -68,6 +69,17 @@ def test_what_max_pooling_keeps_for_its_gradient_is_in_int32_as_in_eager(setting
         forward, backward = codes
         assert forward.count("npu._max_pool2d.default(") == 2
         assert "int32_t" not in backward and backward.count("max_pool2d_with_indices_backward.default(") == 2
+
+
+def test_max_pooling_has_a_lowering_of_its_own():
+    """In a process of its own: one that has compiled it by an implicit fallback keeps that."""
+    program = (
+        "import torch; from torch._inductor import config; from torch.nn import functional as F; "
+        "config.implicit_fallbacks, config.compile_threads = False, 1; x = torch.randn(1, 2, 8, 8, device='npu'); "
+        "print(torch.equal(torch.compile(F.max_pool2d)(x, 2), F.max_pool2d(x, 2)))"
+    )
+    run = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=600)
+    assert run.stdout == "True\n", run.stderr[-2000:]
 
 
 def test_a_max_pooling_step_keeps_as_much_memory_as_in_eager():

@@ -55,25 +55,25 @@ KNOW = [
     "",
 ]
 
-# Frameworks as their users know them: packages, family, rows of clients.yaml, and what a program has to change. Whether
+# Frameworks as their users know them: packages, rows of clients.yaml, and what a program has to change. Whether
 # they work is read from the record.
 FRAMEWORKS = [
-    ("deepspeed", "deepspeed", "deepspeed_zero deepspeed_offload deepspeed_pipeline", "nothing"),
-    ("transformers", "transformers4", "transformers_loop transformers_trainer", "nothing; install `einops`, too"),
-    ("accelerate, peft", "transformers4", "accelerate_peft", "nothing"),
-    ("transformers", "transformers5", "transformers5_loop transformers5_trainer", "nothing"),
-    ("diffusers, trl, sentence-transformers", "transformers5", "diffusers_trl", "nothing"),
-    ("lightning", "vision", "lightning_trainer lightning_own", '`accelerator="npu"`'),
-    ("timm, torchvision, monai, torch-geometric, torchmetrics", "vision", "vision", "nothing"),
-    ("torchvision's training scripts", "vision", "torchvision_references torchvision_ranks torchvision_similarity",
+    ("deepspeed", "deepspeed_zero deepspeed_offload deepspeed_pipeline", "nothing"),
+    ("transformers", "transformers_loop transformers_trainer", "nothing; install `einops`, too"),
+    ("accelerate, peft", "accelerate_peft", "nothing"),
+    ("transformers", "transformers5_loop transformers5_trainer", "nothing"),
+    ("diffusers, trl, sentence-transformers", "diffusers_trl", "nothing"),
+    ("lightning", "lightning_trainer lightning_own", '`accelerator="npu"`'),
+    ("timm, torchvision, monai, torch-geometric, torchmetrics", "vision", "nothing"),
+    ("torchvision's training scripts", "torchvision_references torchvision_ranks torchvision_similarity",
      "`python -m torch_npu.contrib.transfer_to_npu train.py --device cuda`"),
-    ("colossalai", "colossalai", "colossalai_booster colossalai_adam colossalai_zero",
+    ("colossalai", "colossalai_booster colossalai_adam colossalai_zero",
      "`import torch_npu.contrib.colossalai` first"),
-    ("colossalai", "colossalai05", "colossalai05_booster colossalai05_adam colossalai05_zero",
+    ("colossalai", "colossalai05_booster colossalai05_adam colossalai05_zero",
      "`import torch_npu.contrib.colossalai` first"),
-    ("fairscale", "fairscale", "fairscale_sharded fairscale_fully_sharded", "`transfer_to_npu`"),
-    ("megatron-core", "megatron", "megatron_gpt", "`transfer_to_npu`, and two additions (below)"),
-    ("MindSpeed 028de58c with Megatron-LM core_r0.12.0", "mindspeed", "mindspeed_gpt",
+    ("fairscale", "fairscale_sharded fairscale_fully_sharded", "`transfer_to_npu`"),
+    ("megatron-core", "megatron_gpt", "`transfer_to_npu`, and two additions (below)"),
+    ("MindSpeed 028de58c with Megatron-LM core_r0.12.0", "mindspeed_gpt",
      "`import mindspeed.megatron_adaptor` first"),
 ]  # fmt: skip
 
@@ -122,9 +122,9 @@ def right(case: str, what: dict, row: dict) -> bool:
     )
 
 
-def framework(names: str, family: str, groups: str, change: str, rows: dict, record: dict) -> str:
+def framework(names: str, groups: str, change: str, rows: dict, record: dict) -> str:
     """What the record has of the frameworks' runs, in a word."""
-    assert all(rows[name]["family"] == family for name in groups.split())
+    (family,) = {rows[name]["family"] for name in groups.split()}
     ran = [(int(ranks), right(case, what, rows["default"] | rows[row]))
            for row, _, ranks, group in ((*name.rpartition("-"), group) for name, group in record.items())
            if row in groups.split() for case, what in cases(group).items()]  # fmt: skip

@@ -16,7 +16,7 @@ from torch.utils._python_dispatch import _disable_current_modes
 
 from torch_npu import _C
 from torch_npu._inductor import attention, choices, decompositions, operands
-from torch_npu.dynamo import streams
+from torch_npu.dynamo import obstacles, streams
 
 aten, prims = torch.ops.aten, torch.ops.prims
 
@@ -179,6 +179,7 @@ class NpuGraphPass(CustomGraphModulePass):
             raise BypassFxGraphCache("the streams of a compiled function are in no key")
         from torch_npu._inductor import (
             cpp_wrapper,
+            graphs,
             kernels,
             launch,
             layouts,
@@ -190,7 +191,7 @@ class NpuGraphPass(CustomGraphModulePass):
         )
 
         written = (attention, choices, decompositions, kernels, launch, op_overrides, operands, scheduling)
-        modules = (*written, cpp_wrapper, layouts, thresholds, waits, wrapper)
+        modules = (*written, cpp_wrapper, graphs, layouts, obstacles, thresholds, waits, wrapper)
         files = get_hash_for_files((__file__, *(str(module.__file__) for module in modules)))
         try:
             runs = _C._runs_host_kernels()

@@ -82,9 +82,11 @@ def moved(graph: torch.fx.Graph) -> torch.fx.Node | None:
             continue
         if getattr(node.target, "overloadpacket", None) is aten.set_:
             return node
-        offset = _OFFSET.get(node.target)
-        if offset is not None and (node.kwargs.get("storage_offset") or node.args[offset:]) not in (None, (), (None,)):
-            return node
+        index = _OFFSET.get(node.target)
+        if index is not None:
+            given = node.args[index] if len(node.args) > index else node.kwargs.get("storage_offset")
+            if given is not None:
+                return node
     return None
 
 
