@@ -4,11 +4,10 @@ On several hosts: NODES, NODE_RANK and MASTER_ADDR as in run.sh, --npus of each.
 """
 
 import os
-import sys
 
 import torch.multiprocessing as mp
 
-from train import arguments, train
+from train import command_line, train
 
 
 def worker(local_rank: int, npus: int, args) -> None:
@@ -17,11 +16,9 @@ def worker(local_rank: int, npus: int, args) -> None:
 
 
 if __name__ == "__main__":
-    npus = 8
-    if "--npus" in sys.argv:
-        at = sys.argv.index("--npus")
-        npus = int(sys.argv[at + 1])
-        del sys.argv[at : at + 2]
+    parser = command_line()
+    parser.add_argument("--npus", type=int, default=8)
+    args = parser.parse_args()
     os.environ.setdefault("MASTER_ADDR", "127.0.0.1")
     os.environ.setdefault("MASTER_PORT", "29500")
-    mp.spawn(worker, args=(npus, arguments()), nprocs=npus)
+    mp.spawn(worker, args=(args.npus, args), nprocs=args.npus)

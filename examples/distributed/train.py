@@ -31,13 +31,13 @@ class Classifier(nn.Module):
         return self.net(images)
 
 
-def arguments() -> argparse.Namespace:
+def command_line() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(description="Train a digit classifier on several NPUs.")
     parser.add_argument("--epochs", type=int, default=5)
     parser.add_argument("--batch-size", type=int, default=64, help="of all NPUs together")
     parser.add_argument("--init-method", default="env://", help="or parallel://host:port, the store for large clusters")
     parser.add_argument("--local-rank", "--local_rank", type=int, default=None, help="older launchers pass it")
-    return parser.parse_args()
+    return parser
 
 
 def digits(train: bool) -> torchvision.datasets.MNIST:
@@ -84,6 +84,6 @@ def train(rank: int, local_rank: int, world_size: int, args: argparse.Namespace)
 
 if __name__ == "__main__":
     environ = os.environ
-    args = arguments()
+    args = command_line().parse_args()
     local_rank = int(environ.get("LOCAL_RANK", args.local_rank if args.local_rank is not None else 0))
     train(int(environ.get("RANK", local_rank)), local_rank, int(environ["WORLD_SIZE"]), args)

@@ -3,8 +3,8 @@
 8 classes of 64×64, each with a colour: 32 pictures a class to train with, 8 to validate.
 """
 
+import argparse
 import random
-import sys
 from pathlib import Path
 
 from PIL import Image
@@ -24,4 +24,6 @@ def main(folder: Path) -> None:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]))
+    parser = argparse.ArgumentParser(description="Write pictures in the shape of tiny-imagenet.")
+    parser.add_argument("folder", type=Path)
+    main(parser.parse_args().folder)

@@ -6,6 +6,7 @@ It trains a small CNN to read digits and leaves checkpoint.pth.tar. The script s
 the imports under "For the NPU" and mixed precision are all that was added. Everything runs on npu:0.
 """
 
+import argparse
 import time
 
 import torch
@@ -19,7 +20,6 @@ import torch_npu  # isort: split
 from torch_npu.contrib import transfer_to_npu  # noqa: F401
 from torch_npu.npu import amp
 
-EPOCHS = 10
 BATCH_SIZE = 64
 
 device = torch.device("cuda:0")
@@ -62,6 +62,10 @@ def accuracy(model: nn.Module, loader: DataLoader) -> float:
 
 
 def main() -> None:
+    parser = argparse.ArgumentParser(description="Train a digit classifier on npu:0.")
+    parser.add_argument("--epochs", type=int, default=10)
+    epochs = parser.parse_args().epochs
+
     torch.manual_seed(0)
     train_loader = digits(train=True)
     model = CNN().to(device)
@@ -70,8 +74,8 @@ def main() -> None:
     scaler = amp.GradScaler()  # for the NPU: fp16 gradients are scaled so that small ones survive
 
     start_time = time.time()
-    with tqdm(total=EPOCHS * len(train_loader), unit="step") as bar:
-        for epoch in range(EPOCHS):
+    with tqdm(total=epochs * len(train_loader), unit="step") as bar:
+        for epoch in range(epochs):
             for images, labels in train_loader:
                 images = images.to(device)
                 labels = labels.to(device)
@@ -88,7 +92,7 @@ def main() -> None:
 
     torch.save(
         {
-            "epoch": EPOCHS,
+            "epoch": epochs,
             "arch": CNN,
             "state_dict": model.state_dict(),
             "optimizer": optimizer.state_dict(),
@@ -99,7 +103,7 @@ def main() -> None:
     fallbacks = torch_npu.npu.fallback_counts()
     print(f"device         {next(model.parameters()).device} ({torch_npu.npu.get_device_name(0)})")
     print(f"fallbacks      {sum(fallbacks.values())}{f' {dict(fallbacks)}' if fallbacks else ''}")
-    print(f"training       {EPOCHS} epochs in {seconds:.1f} s")
+    print(f"training       {epochs} epochs in {seconds:.1f} s")
     print(f"last loss      {loss.item():.4f}")
     print(f"test accuracy  {100 * accuracy(model, digits(train=False)):.1f} %")
     print("checkpoint     checkpoint.pth.tar")

@@ -6,6 +6,7 @@ Each device adds, multiplies matrices and trains one step; the results are compa
 differs. What is wrong with an environment where this does not start: `anycend doctor`.
 """
 
+import argparse
 import sys
 
 import torch
@@ -50,4 +51,5 @@ def main() -> int:
 
 
 if __name__ == "__main__":
+    argparse.ArgumentParser(description="Is an NPU there, and does it compute?").parse_args()
     sys.exit(main())

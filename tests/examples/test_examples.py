@@ -80,3 +80,13 @@ def test_colossalai_learns_and_a_new_process_resumes(plugin, tmp_path):
     found = [re.findall(r"^epoch (\d): loss (\S+), test accuracy (\S+) %$", printed, re.M) for printed in (first, then)]
     assert [[epoch for epoch, _, _ in one] for one in found] == [["1", "2"], ["3"]]
     assert float(found[1][0][1]) < float(found[0][0][1]) and float(found[1][0][2]) > 50
+
+
+@pytest.mark.parametrize(
+    "script",
+    ["verify/verify.py", "quickstart/train.py", "modelzoo/make_pictures.py", "distributed/spawn.py"],
+)
+def test_an_example_refuses_an_argument_that_it_does_not_know(script, tmp_path):
+    done = forked.run([EXAMPLES / script, "--unknown", "1"], cwd=tmp_path, env=dict(os.environ))
+    assert done.returncode == 2 and "--unknown" in done.stderr + done.stdout, done.stderr
+    assert not list(tmp_path.iterdir())
