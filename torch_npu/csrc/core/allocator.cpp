@@ -36,7 +36,8 @@ std::mutex& making_caches() {
   return *mutex;
 }
 
-DeviceCache& make_cache(c10::DeviceIndex index) {
+// Not a part of its callers, as all that is rare here: empty.cpp takes into itself whatever may be inlined.
+C10_NOINLINE DeviceCache& make_cache(c10::DeviceIndex index) {
   check_device(index);
   TORCH_CHECK_NOT_IMPLEMENTED(
       !plugged.load(),
@@ -59,7 +60,7 @@ DeviceCache& cache_of(c10::DeviceIndex index) {
 }
 
 // Of a record of memory that was just made, what the record has no field for.
-void add_point(const void* address, int64_t bytes, c10::DeviceIndex device, c10::StreamId stream) {
+C10_NOINLINE void add_point(const void* address, int64_t bytes, c10::DeviceIndex device, c10::StreamId stream) {
   const c10::Stream of(c10::Stream::UNSAFE, c10::Device(c10::DeviceType::PrivateUse1, device), stream);
   add_memory_point({address, bytes, cache_of(device).stats().active_bytes[0].current, raw_stream(of)});
 }
@@ -196,7 +197,7 @@ class CachingAllocator final : public c10::DeviceAllocator {
   std::pair<size_t, size_t> getMemoryInfo(c10::DeviceIndex index) override { return memory_info(index); }
 
  private:
-  static c10::DataPtr allocate_foreign(const MemorySource& source, size_t size, c10::Device device) {
+  C10_NOINLINE static c10::DataPtr allocate_foreign(const MemorySource& source, size_t size, c10::Device device) {
     auto memory = std::make_unique<Foreign>(Foreign{nullptr, size, device.index(), current_raw_stream()});
     memory->pointer = source.alloc(static_cast<ssize_t>(size), device.index(), memory->stream);
     TORCH_CHECK_WITH(OutOfMemoryError, memory->pointer, "NPU out of memory. The program's own allocator gave no ", size,
@@ -204,7 +205,7 @@ class CachingAllocator final : public c10::DeviceAllocator {
     void* const pointer = memory->pointer;
     return {pointer, memory.release(), &free_foreign, device};
   }
-  static c10::DataPtr allocate_uncached(size_t size, c10::Device device) {
+  C10_NOINLINE static c10::DataPtr allocate_uncached(size_t size, c10::Device device) {
     auto memory = std::make_unique<Uncached>(Uncached{nullptr, device.index()});
     NPU_CHECK(cann::acl().aclrtMalloc(&memory->pointer, size, ACL_MEM_MALLOC_HUGE_FIRST));
     void* pointer = memory->pointer;
