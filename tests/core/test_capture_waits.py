@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import contextlib
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 import torch
 from torch.optim.optimizer import _global_optimizer_pre_hooks
+
+import torch_npu
+from tests.older import since_2_13
+from torch_npu.contrib.apex.optimizers import FusedAdam, FusedLAMB
 
 DEVICE = "npu"
 npu = torch.npu
@@ -74,6 +79,75 @@ def test_a_step_that_is_counted_on_the_host_is_refused_in_a_capture(name, option
         capture(optimizer.step)
     optimizer.step()  # outside it is as ever
     assert not _global_optimizer_pre_hooks
+
+
+OURS = {
+    "NpuFusedAdam": torch_npu.optim.NpuFusedAdam,
+    "NpuFusedAdamW": torch_npu.optim.NpuFusedAdamW,
+    "NpuFusedAdamP": torch_npu.optim.NpuFusedAdamP,
+    "NpuFusedBertAdam": lambda p: torch_npu.optim.NpuFusedBertAdam(p, lr=0.1),
+    "FusedAdam": FusedAdam,
+    "FusedLAMB": FusedLAMB,
+    "Adagrad": lambda p: torch.optim.Adagrad(p, lr_decay=0.1),
+}
+
+
+@pytest.mark.parametrize("name", OURS)
+def test_our_optimizers_refuse_it_too(name):
+    weight = torch.ones(4, device=DEVICE, requires_grad=True)
+    weight.grad = torch.ones_like(weight)
+    optimizer = OURS[name]([weight])
+    optimizer.step()
+    with pytest.raises(RuntimeError, match=f"for an instance of {name} "):
+        capture(optimizer.step)
+
+
+def test_a_step_whose_closure_makes_the_gradients_is_refused_in_a_capture():
+    weight = torch.ones(4, device=DEVICE, requires_grad=True)
+    optimizer = torch.optim.Adam([weight], foreach=False)
+
+    def closure():
+        weight.grad = None
+        loss = weight.square().sum()
+        loss.backward()
+        return loss
+
+    with pytest.raises(RuntimeError, match="capturable"):
+        capture(lambda: optimizer.step(closure))
+
+
+@since_2_13("torch.accelerator.Graph")
+@pytest.mark.parametrize("options", [{}, {"foreach": False}], ids=str)
+def test_pytorchs_own_graph_refuses_such_a_step_too(options):
+    weight = torch.ones(4, device=DEVICE, requires_grad=True)
+    weight.grad = torch.ones_like(weight)
+    optimizer, graph = torch.optim.Adam([weight], **options), torch.accelerator.Graph()
+    with torch.Stream(device=DEVICE), pytest.raises(RuntimeError, match="capturable"), graph:
+        optimizer.step()
+    assert not _global_optimizer_pre_hooks
+    optimizer.step()
+    assert weight.tolist() == pytest.approx([0.999] * 4)
+
+
+@pytest.mark.timeout(60)
+def test_captures_of_two_threads_take_turns_with_python():
+    """A capture that begins tells Python, which another thread may have that asks about captures."""
+
+    def captures():
+        for _ in range(30):
+            graph = npu.NPUGraph()
+            with npu.graph(graph, stream=npu.Stream(), capture_error_mode="thread_local"):
+                torch.ones(4, device=DEVICE).add_(1)
+
+    def asks(until):
+        while not until.done():
+            torch.npu.is_current_stream_capturing()
+            torch.ones(4, device=DEVICE).add_(1)
+
+    with ThreadPoolExecutor(2) as pool:
+        captured = pool.submit(captures)
+        pool.submit(asks, captured).result()
+        captured.result()
 
 
 @pytest.mark.parametrize("make", [lambda p: torch.optim.Adam(p, capturable=True), lambda p: torch.optim.RMSprop(p)])

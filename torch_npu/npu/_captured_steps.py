@@ -4,10 +4,9 @@ their step is refused in a capture. What PyTorch does for its own devices (Optim
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from typing import Any
 
-from torch.optim import ASGD, Adafactor, Adam, Adamax, NAdam, Optimizer, RAdam
+from torch.optim import ASGD, Adafactor, Adagrad, Adam, Adamax, NAdam, Optimizer, RAdam
 from torch.optim.optimizer import register_optimizer_step_pre_hook
 from torch.utils.hooks import RemovableHandle
 
@@ -16,12 +15,19 @@ from torch_npu import _C
 _COUNT = Adam, NAdam, RAdam, Adamax, ASGD, Adafactor  # of torch.optim, those whose update depends on the step's number
 
 
+def _counts(optimizer: Optimizer, group: dict[str, Any]) -> bool:
+    """Does the update depend on a number on the host? Our own optimizers say so by an attribute."""
+    if isinstance(optimizer, Adagrad):
+        return group["lr_decay"] != 0
+    return isinstance(optimizer, _COUNT) or getattr(optimizer, "_counts_on_host", False)
+
+
 def _look(optimizer: Optimizer, args: Any, kwargs: Any) -> None:
-    if not isinstance(optimizer, _COUNT) or not _C._is_capturing():
+    if not _C._is_capturing():
         return
     for group in optimizer.param_groups:
         on_device = group.get("capturable") or group.get("fused")
-        if not on_device and any(p.grad is not None and p.device.type == "npu" for p in group["params"]):
+        if not on_device and _counts(optimizer, group) and any(p.device.type == "npu" for p in group["params"]):
             name = type(optimizer).__name__
             how = f"make it with {name}(..., capturable=True)" if "capturable" in group else "step outside the graph"
             raise RuntimeError(
@@ -30,9 +36,6 @@ def _look(optimizer: Optimizer, args: Any, kwargs: Any) -> None:
             )
 
 
-NOT_REFUSED = RemovableHandle(OrderedDict())
-
-
 def refused() -> RemovableHandle:
-    """From here on until the handle's remove()."""
+    """From here on until the handle's remove(): for as long as a capture goes on."""
     return register_optimizer_step_pre_hook(_look)

@@ -63,7 +63,6 @@ class NPUGraph(_C._NPUGraph):
     auto_dispatch_capture = False
     _dispatch: DispatchCapture | None = None
     _updates: Updates | None = None
-    _steps = _captured_steps.NOT_REFUSED
 
     @property
     def graph_dispatch_mode(self) -> DispatchCapture:
@@ -77,13 +76,11 @@ class NPUGraph(_C._NPUGraph):
     def capture_begin(self, pool: tuple[int, int] | None = None, capture_error_mode: str = "global") -> None:
         """Begins to capture the work of the current stream. See torch.npu.graph."""
         super().capture_begin(pool, capture_error_mode)
-        self._steps = _captured_steps.refused()
         if self._dispatch is not None:
             self._dispatch.begin()
 
     def capture_end(self) -> None:
         """Ends the capture."""
-        self._steps.remove()
         super().capture_end()
         mode = self._dispatch
         if self.auto_dispatch_capture or (mode is not None and (mode.records or mode.abandoned)):
@@ -122,12 +119,12 @@ class NPUGraph(_C._NPUGraph):
 
     def reset(self) -> None:
         """Drops what was captured, and its memory."""
-        self._steps.remove()  # of a capture that never ended
         self._updates = self._dispatch = None
         super().reset()
 
 
 NPUGraph.__module__ = "torch.npu"
+_C._listen_to_captures(_captured_steps.refused)  # of torch.accelerator.Graph, too
 _TaskGroup = _C._NPUTaskGroupHandle
 _TaskGroup.__doc__ = "A task group of a captured graph; see torch.npu.graph_task_group_end."
 _TaskGroup.__module__ = "torch_npu._C"

@@ -36,7 +36,7 @@ class NpuFusedAdamP(NpuFusedOptimizerBase):
     Raises: ValueError for options outside their range.
     """
 
-    _decoupled = True
+    _decoupled = _counts_on_host = True
 
     def __init__(
         self, params: Iterable[Any], lr: float = 1e-3, betas: tuple[float, float] = (0.9, 0.999), eps: float = 1e-8,

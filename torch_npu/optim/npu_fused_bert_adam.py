@@ -39,7 +39,7 @@ class NpuFusedBertAdam(NpuFusedOptimizerBase):
     Raises: ValueError for options outside their range.
     """
 
-    _decoupled = True
+    _decoupled = _counts_on_host = True
 
     def __init__(
         self, params: Iterable[Any], lr: float = required, warmup: float = -1, t_total: int = -1,

@@ -45,6 +45,7 @@ class NpuFusedOptimizerBase(Optimizer):
     """
 
     _decoupled = False  # whether the weight decay is not part of the averaged gradient
+    _counts_on_host = False  # whether the update depends on the step's number: no graph may hold it
 
     def __init__(self, params: Iterable[Any], default: dict[str, Any]) -> None:
         super().__init__(params, default)

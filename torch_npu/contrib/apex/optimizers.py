@@ -42,6 +42,7 @@ class _Fused(torch.optim.Optimizer):
 
     set_grad_none = True
     _own: tuple[str, ...] = ()  # options that are not of a group, but of the instance
+    _counts_on_host = False  # whether the update depends on the step's number: no graph may hold it
 
     def __getstate__(self) -> dict[str, Any]:
         """What a copy or a pickle has: torch.optim's, and the instance's options."""
@@ -122,6 +123,7 @@ class FusedAdam(_Fused):
     """
 
     _own = ("adam_w_mode",)
+    _counts_on_host = True
 
     def __init__(
         self, params: Iterable[Any], lr: float = 1e-3, bias_correction: bool = True,
@@ -223,6 +225,7 @@ class FusedLAMB(_Fused):
     """
 
     _own = ("adam_w_mode", "use_nvlamb")
+    _counts_on_host = True
 
     def __init__(
         self, params: Iterable[Any], lr: float = 1e-3, bias_correction: bool = True,

@@ -1,14 +1,17 @@
-// Who wants to know, on its thread, that a capture begins there. What it returns is let go of when the capture ends, on whatever thread.
-// Null: nobody does. What it is not: the capture (graph.h). Who sets it: csrc/python/checks.cpp, for the lines of captured operators; who calls it: graph.cpp.
+// Who wants to know, on its thread, that a capture begins there. What a listener returns is let go of when the capture ends, on whatever
+// thread; null if it wants nothing of that. What it is not: the capture (graph.h). Who listens: csrc/python/checks.cpp, for the lines of
+// captured operators, and csrc/python/graph.cpp, for Python; who calls them: graph.cpp.
 #pragma once
 
-#include <atomic>
 #include <memory>
 
 #include "csrc/cann/export.h"
 
 namespace npu {
 
-NPU_API extern std::atomic<std::shared_ptr<void> (*)()> capture_told;
+using CaptureListener = std::shared_ptr<void> (*)();
+
+// For as long as the process lives. May be called by any thread.
+NPU_API void listen_to_captures(CaptureListener listener);
 
 }  // namespace npu

@@ -27,13 +27,26 @@
 
 namespace npu {
 
-std::atomic<std::shared_ptr<void> (*)()> capture_told{nullptr};
-
 namespace {
 
-std::shared_ptr<void> tell() {
-  const auto told = capture_told.load(std::memory_order_acquire);
-  return told ? told() : nullptr;
+struct Listeners {
+  std::mutex lock;
+  std::vector<CaptureListener> all;
+};
+
+Listeners& listeners() {
+  static auto* const made = new Listeners();
+  return *made;
+}
+
+std::vector<std::shared_ptr<void>> tell() {
+  Listeners& known = listeners();
+  std::unique_lock<std::mutex> lock(known.lock);
+  const std::vector<CaptureListener> all = known.all;
+  lock.unlock();  // a listener waits for Python
+  std::vector<std::shared_ptr<void>> told;
+  for (const CaptureListener listener : all) told.push_back(listener());
+  return told;
 }
 
 constexpr int64_t kGenerators =
@@ -87,6 +100,12 @@ void check_cann_captures() {
 
 }  // namespace
 
+void listen_to_captures(CaptureListener listener) {
+  Listeners& known = listeners();
+  const std::lock_guard<std::mutex> lock(known.lock);
+  if (std::find(known.all.begin(), known.all.end(), listener) == known.all.end()) known.all.push_back(listener);
+}
+
 Graph::~Graph() {
   try {
     if (alive()) reset();
@@ -126,10 +145,12 @@ void Graph::capture_begin(c10::MempoolId_t pool, at::GraphCaptureMode mode) {
     stream_ = stream;
     model_ = model_of(stream);
     model->store(model_, std::memory_order_release);
-    Captures& all = under_way();
-    const std::lock_guard<std::mutex> lock(all.lock);
-    all.graphs[model_] = this;
-    captures.fetch_add(1, std::memory_order_release);
+    {
+      Captures& all = under_way();
+      const std::lock_guard<std::mutex> lock(all.lock);
+      all.graphs[model_] = this;
+      captures.fetch_add(1, std::memory_order_release);
+    }
     told_ = tell();
   } catch (...) {
     reset();
@@ -144,7 +165,7 @@ void Graph::capture_end() {
 }
 
 void Graph::finish_capture() {
-  told_.reset();
+  told_.clear();
   {
     Captures& all = under_way();
     const std::lock_guard<std::mutex> lock(all.lock);

@@ -84,8 +84,8 @@ class NPU_API Graph final : public at::GraphImplInterface {
   std::shared_ptr<PinnedUse> pinned_;
   std::vector<std::pair<std::shared_ptr<PinnedUse>, c10::MempoolId_t>> taken_in_;
   std::vector<c10::Stream> replayed_on_;
-  std::shared_ptr<void> told_;           // of the capture that is under way (capture_told.h)
-  std::optional<PooledEvent> replayed_;  // after the last replay, of a graph that draws or keeps something
+  std::vector<std::shared_ptr<void>> told_;  // of the capture that is under way (capture_told.h)
+  std::optional<PooledEvent> replayed_;      // after the last replay, of a graph that draws or keeps something
 };
 
 // The graph that the current stream is captured into, or null. Cost without any capture: one load.

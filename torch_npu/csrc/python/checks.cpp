@@ -359,7 +359,7 @@ py::object telling_tolist(const py::object& plain) {
 // `libraries`: folders whose code is not the program's.
 void find_lines(std::vector<std::string> libraries) {
   lines().libraries = std::move(libraries);
-  capture_told.store(&capture_begins, std::memory_order_release);
+  listen_to_captures(&capture_begins);
 }
 
 void watch(bool race, bool memory) {

@@ -5,6 +5,7 @@
 #include <torch/csrc/Storage.h>
 
 #include "csrc/core/allocator.h"
+#include "csrc/core/capture_told.h"
 #include "csrc/core/device_index.h"
 #include "csrc/core/task_group.h"
 #include "csrc/python/bind.h"
@@ -23,6 +24,40 @@ void begin_on_this_thread(int index, c10::MempoolId_t id) {
   memory::begin_allocate_to(device_index(index), id, false, [thread = std::this_thread::get_id()](c10::StreamId) {
     return std::this_thread::get_id() == thread;
   });
+}
+
+// What Python's listener returned for a capture, which `remove` ends. A process that ends drops it.
+struct Handle {
+  py::object handle;
+  Handle(py::object given) : handle(std::move(given)) {}
+  Handle(const Handle&) = delete;
+  Handle& operator=(const Handle&) = delete;
+  ~Handle() {
+    if (!Py_IsInitialized()) {
+      handle.release();
+      return;
+    }
+    const py::gil_scoped_acquire gil;
+    const py::error_scope errors;  // of what is being raised
+    try {
+      py::object(std::move(handle)).attr("remove")();
+    } catch (py::error_already_set& error) {
+      error.discard_as_unraisable("torch_npu: the end of a capture");
+    }
+  }
+};
+
+py::object* python_listener = nullptr;  // set once, under the GIL
+
+std::shared_ptr<void> tell_python() {
+  const py::gil_scoped_acquire gil;
+  return std::make_shared<Handle>((*python_listener)());
+}
+
+void listen_from_python(py::function listener) {
+  TORCH_CHECK(!python_listener, "npu: Python listens to captures already");
+  python_listener = new py::object(std::move(listener));
+  listen_to_captures(&tell_python);
 }
 
 }  // namespace
@@ -44,6 +79,7 @@ void bind_graph(py::module& module) {
            with_gil([](Graph& self, const at::Generator& generator) { self.random_of(generator); }))
       .def("enable_debug_mode", with_gil(&Graph::enable_debug_mode))
       .def("debug_dump", no_gil(&Graph::debug_dump), py::arg("path"));
+  module.def("_listen_to_captures", with_gil(&listen_from_python));
   py::class_<TaskGroup, std::shared_ptr<TaskGroup>>(module, "_NPUTaskGroupHandle")
       .def_property_readonly("task_group",
                              with_gil([](const TaskGroup& group) { return reinterpret_cast<intptr_t>(group.raw()); }));
