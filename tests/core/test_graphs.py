@@ -241,6 +241,7 @@ def test_a_whole_training_step():
 
     optimizers = [torch.optim.SGD(m.parameters(), 0.1, momentum=0.9) for m in (model, plain)]
     side = npu.Stream()
+    side.wait_stream(npu.current_stream())
     with npu.stream(side):
         for m, o in zip((model, plain), optimizers, strict=True):
             step(m, o)  # momentum buffers are made in the first step
