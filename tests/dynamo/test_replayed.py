@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import warnings
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 import torch
@@ -265,3 +266,60 @@ def test_threads_may_call_one_function():
 
 def test_the_pool_of_a_device_is_one():
     assert pool.of(0) is pool.of(0) and pool.of(0) is not pool.of(1)
+
+
+def on_a_thread(call):
+    with ThreadPoolExecutor(1) as other:
+        return other.submit(call).result()
+
+
+def test_what_one_thread_holds_no_other_moves():
+    """That thread may be launching an operator on it, with the address that it had."""
+    step = compiled(lambda x: x * 3)
+    x = torch.ones(4, device=DEVICE)
+    step(x), step(x)
+    mine = step(x)
+    address = mine.data_ptr()
+    with counted() as counts:
+        theirs = on_a_thread(lambda: step(x + 1))
+        assert counts.replays == 0 and theirs.tolist() == [6] * 4  # without a graph
+        assert mine.data_ptr() == address and mine.tolist() == [3] * 4
+        del mine
+        held = [on_a_thread(lambda i=i: step(x + i)) for i in range(3)]  # copies
+        held.append(step(x))
+    assert counts.replays == 4 and [y[0].item() for y in held] == [3, 6, 9, 3]
+
+
+@pytest.mark.parametrize("options", [{"backend": "npugraphs"}, {"mode": "reduce-overhead"}], ids=str)
+def test_threads_use_what_they_were_given_while_others_replay(options):
+    step, weight = torch.compile(lambda x, w: (torch.relu(x @ w) + x, x * 2), **options), torch.eye(8).npu() * 2
+    with torch.no_grad():
+        for _ in range(3):
+            step(torch.ones(8, 8, device=DEVICE), weight)
+
+    def work(value):
+        x, wrong = torch.full((8, 8), value, device=DEVICE), 0
+        with torch.no_grad(), npu.stream(npu.Stream()):
+            for _ in range(300):
+                a, b = step(x, weight)
+                found = [t.cpu() for t in (a * 1, b * 1, a, a + 0)]
+                wrong += [t.unique().tolist() for t in found] != [[3 * value], [2 * value], [3 * value], [3 * value]]
+        return wrong
+
+    with ThreadPoolExecutor(4) as threads:
+        assert list(threads.map(work, (1.0, 2.0, 3.0, 4.0))) == [0] * 4
+
+
+def test_threads_that_train_take_their_own_gradients():
+    step = compiled(lambda x: (x * x).sin())
+
+    def work(value):
+        wrong = 0
+        for _ in range(50):
+            x = torch.full((64,), value, device=DEVICE, requires_grad=True)
+            step(x).sum().backward()
+            wrong += not torch.allclose((x.grad * 1).cpu(), (2 * x * (x * x).cos()).detach().cpu())
+        return wrong
+
+    with ThreadPoolExecutor(3) as threads:
+        assert list(threads.map(work, (0.5, 1.0, 1.5))) == [0] * 3

@@ -7,6 +7,9 @@ that the program still holds. Backwards have a pool of their own: gradients are 
 Replays share temporaries, so one on another stream waits for the last.
 
 One lock a device, held while a function is chosen, captured or replayed: functions may be called by several threads.
+What the program holds is moved only by the thread that was given it: another may be launching an operator on it, with
+the address it had. So once a second thread has come, all results are copies, and a call that would have to move what
+another thread was given runs without a graph.
 """
 
 from __future__ import annotations
@@ -34,8 +37,11 @@ class Pool:
         self.lock = threading.RLock()
         self._handles = (graph_pool_handle(), graph_pool_handle()) if handle is None else (handle, handle)
         self.addresses: Counter[int] = Counter()  # of forwards: outputs, parameters; the same in each call
-        # To the program, by pool and order of capture, until found to be let go; and on which stream.
-        self._given: dict[tuple[Handle, int], tuple[Outputs, torch.Stream]] = {}
+        # To the program, by pool and order of capture, until found to be let go; on which stream, to which thread.
+        self._given: dict[tuple[Handle, int], tuple[Outputs, torch.Stream, int | None]] = {}
+        self._first: int | None = None  # thread that called a function
+        self._now: int | None = None  # the thread that calls; a backward's is autograd's, whoever asked for it
+        self.several = False  # threads have called functions
         self._captured = 0
         self._raw: int | None = None
         self._last: torch.Stream | None = None
@@ -84,9 +90,28 @@ class Pool:
             current.wait_stream(self._last)
         self._raw, self._last = raw, current
 
+    def entered(self, backward: bool) -> None:
+        """By the current thread, which has the lock."""
+        self._now = None if backward else threading.get_ident()
+        if self._first is None:
+            self._first = self._now
+        elif self._now not in (None, self._first):
+            self.several = True
+
+    def forget_threads(self) -> None:
+        with self.lock:
+            self._first, self.several = None, False
+
+    def may_write(self, handle: Handle, number: int) -> bool:
+        """May a replay write, when what the program holds has moved that this thread was given?"""
+        return not self.several or not any(
+            place[1] >= number and place[0] == handle and (thread is None or thread != self._now) and outputs.held()
+            for place, (outputs, _, thread) in self._given.items()
+        )
+
     def before_replay(self, handle: Handle, number: int) -> None:
         for place in [place for place in self._given if place[1] >= number and place[0] == handle]:
-            outputs, stream = self._given.pop(place)
+            outputs, stream, _ = self._given.pop(place)
             if stream == self._last:
                 outputs.leave()
             elif outputs.held():
@@ -101,7 +126,8 @@ class Pool:
         current.wait_stream(stream)
 
     def after_replay(self, handle: Handle, number: int, outputs: Outputs) -> None:
-        self._given[handle, number] = outputs, self._last
+        """Of outputs that were given as they are, no copies."""
+        self._given[handle, number] = outputs, self._last, self._now
 
     def add(self, addresses: list[int]) -> None:
         self.addresses.update(addresses)
@@ -135,3 +161,7 @@ def forget() -> None:
     """All recordings are dropped; functions that are called again record again. For torch._dynamo.reset()."""
     for function in list(_functions):
         function.forget()
+    with _lock:
+        pools = list(_pools.values())
+    for pool in pools:
+        pool.forget_threads()

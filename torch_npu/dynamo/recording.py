@@ -79,6 +79,9 @@ class Recording:
             raise NotImplementedError("an argument whose elements overlap in memory cannot be copied")
         return buffer
 
+    def may_replay(self) -> bool:
+        return self._pool.may_write(self._handle, self._number)
+
     def replay(self, inputs: Sequence[Any]) -> list[Any]:
         """Gradients are off, as AOTAutograd has them off around its graphs."""
         pool = self._pool
@@ -97,8 +100,10 @@ class Recording:
             inputs[i].copy_(buffer)
         if self._touched:
             torch.autograd.graph.increment_version([inputs[i] for i in self._touched])
-        results = self._outputs.give(inputs, self._copied)
-        pool.after_replay(self._handle, self._number, self._outputs)
+        copied = self._copied or pool.several
+        results = self._outputs.give(inputs, copied)
+        if not copied:
+            pool.after_replay(self._handle, self._number, self._outputs)
         return results
 
     def close(self) -> None:

@@ -92,8 +92,9 @@ class Replayed:
         if self._impossible or _C._is_capturing():
             return self._function(inputs)
         with self._pool.lock:
+            self._pool.entered(self._backward)
             recording = self._choose(inputs)
-            if recording is not None:
+            if recording is not None and recording.may_replay():
                 if torch.is_grad_enabled():
                     torch._C._set_grad_enabled(False)
                     try:
