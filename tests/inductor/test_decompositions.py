@@ -141,3 +141,28 @@ def test_a_plane_of_more_numbers_than_int32_counts_keeps_int64():
 def test_max_pooling_of_the_cpu_stays_loops():
     _, (code,) = run_and_get_code(torch.compile(lambda x: F.max_pool2d(x, 2)), torch.randn(1, 2, 8, 8))
     assert "cpp_fused" in code and "aten.max_pool2d_with_indices" not in code
+
+
+def test_numbers_that_the_program_asks_for_are_its_own():
+    """int32 → int64 → int32 is a copy, also of the numbers of a pooling, which the gradient keeps."""
+    for options in ({}, {"mode": "reduce-overhead"}):
+        torch._dynamo.reset()
+        again = torch.compile(lambda x: x.long().int(), **options)
+        for _ in range(3):
+            x = torch.arange(4, dtype=torch.int32, device="npu")
+            y = again(x)
+            y.add_(100)
+            assert x.tolist() == [0, 1, 2, 3] and y.tolist() == [100, 101, 102, 103]
+
+    def pooled(x):
+        out, numbers = F.max_pool2d(x, 2, return_indices=True)
+        return out, numbers.int(), numbers.int()
+
+    torch._dynamo.reset()
+    x = torch.randn(1, 2, 8, 8, device="npu", requires_grad=True)
+    out, one, two = torch.compile(pooled)(x)
+    expected = one.tolist()
+    one.zero_()
+    assert two.tolist() == expected
+    out.sum().backward()
+    assert int(x.grad.sum().item()) == out.numel()

@@ -10,6 +10,7 @@ Registered with Inductor's table when that is imported; for other devices what w
 from __future__ import annotations
 
 import functools
+import operator
 from collections.abc import Callable
 from typing import Any
 
@@ -53,16 +54,24 @@ def _of_int32(grad: torch.Tensor, x: torch.Tensor, *window: Any) -> Any:
     return _GRADIENT(grad, x, *window, numbers.to(torch.int32))
 
 
+def _apart(source: fx.Node) -> bool:
+    """Are these the numbers of our pooling, of which nothing leaves the graph yet? Else two results would be one."""
+    ours = source.target is operator.getitem and source.args[0].target is _OURS  # type: ignore[union-attr]
+    return ours and all(user.op != "output" for user in source.users)
+
+
 def pass_numbers(gm: fx.GraphModule) -> None:
-    """numbers in int32 → int64 → int32: the numbers themselves."""
+    """numbers in int32 → int64 → int32: the numbers themselves, for a gradient here or in the backward's graph."""
     convert = prims.convert_element_type.default
     for node in gm.graph.find_nodes(op="call_function", target=convert):
         wide: Any = node.args[0]
         if wide.target is not convert or wide.args[1] is not torch.int64 or node.args[1] is not torch.int32:
             continue
-        value = wide.args[0].meta["val"]
-        if value.dtype is torch.int32 and value.device.type == "npu":
-            node.replace_all_uses_with(wide.args[0])
+        source = wide.args[0]
+        if source.meta["val"].dtype is not torch.int32 or source.meta["val"].device.type != "npu":
+            continue
+        if all(user.target is _GRADIENT for user in node.users) or _apart(source):
+            node.replace_all_uses_with(source)
             gm.graph.erase_node(node)
             if not wide.users:
                 gm.graph.erase_node(wide)
