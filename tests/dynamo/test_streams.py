@@ -197,3 +197,95 @@ def test_memory_that_another_stream_reads_is_not_used_again(backend):
 def test_random_programs_are_their_oracle(backend, seed):
     ours, plain, sides = stream_programs.program(seed)
     assert not stream_programs.wrong(torch.compile(ours, fullgraph=True, backend=backend), plain, sides, seed)
+
+
+@pytest.mark.parametrize("seed", [3, 5, 7, 10, 20, 21])
+def test_random_programs_in_parts_that_are_replayed_are_their_oracle(seed):
+    """mode="reduce-overhead": Inductor cuts a graph at what no graph can hold, and sorts it for few cuts."""
+    ours, plain, sides = stream_programs.program(seed)
+    assert not stream_programs.wrong(torch.compile(ours, fullgraph=True, mode="reduce-overhead"), plain, sides, seed)
+
+
+@pytest.mark.parametrize("mode", ["default", "reduce-overhead"])
+def test_a_wait_stays_before_the_kernels_that_need_it(mode):
+    one, two = torch.npu.Stream(), torch.npu.Stream()
+
+    def function(x):
+        e = torch.npu.Event()
+        y = x @ x * 0.01
+        e.record()
+        with torch.npu.stream(one):
+            one.wait_event(e)
+            z = y + 1
+            done = torch.npu.Event()
+            done.record()
+        with torch.npu.stream(two):
+            two.wait_event(done)
+            w = z.t() * 2
+        torch.npu.current_stream().wait_stream(two)
+        return z + w, w
+
+    def plain(x):
+        z = x @ x * 0.01 + 1
+        return z + z.t() * 2, z.t() * 2
+
+    compiled = torch.compile(function, fullgraph=True, mode=mode)
+    for call in range(6):
+        x = torch.randn(100, 100, device="npu")
+        torch.npu.synchronize()
+        gate = Gate([torch.npu.current_stream(), one, two][call % 3]) if call > 2 else None
+        found = compiled(x)
+        if gate is not None:
+            gate.open()
+        torch.npu.synchronize()
+        for ours, theirs in zip(found, plain(x.cpu()), strict=True):
+            torch.testing.assert_close(ours.cpu(), theirs, rtol=1e-3, atol=1e-3)
+
+
+SEVERAL = {
+    "max_pool2d": lambda x: torch.nn.functional.max_pool2d(x, 2),
+    "sort": lambda x: x.sort(-1)[0],
+    "topk": lambda x: tuple(x.topk(2, -1)),
+    "frexp": lambda x: torch.frexp(x)[0],
+    "attention": lambda x: torch.nn.functional.scaled_dot_product_attention(x, x, x),
+}
+
+
+@pytest.mark.parametrize("operator", SEVERAL.values(), ids=SEVERAL)
+def test_an_operator_with_several_results_on_a_stream(operator):
+    side = torch.npu.Stream()
+
+    def function(x):
+        side.wait_stream(torch.npu.current_stream())
+        with torch.npu.stream(side):
+            y = operator(x)
+        torch.npu.current_stream().wait_stream(side)
+        return y
+
+    x = torch.randn(2, 3, 8, 8, device="npu")
+    torch.testing.assert_close(torch.compile(function, fullgraph=True)(x), function(x))
+
+
+def with_an_event(x, stream, event):
+    with torch.npu.stream(stream):
+        stream.wait_event(event)
+        y = x * 2
+        event.record()
+    torch.npu.current_stream().wait_event(event)
+    return y + 1
+
+
+@pytest.mark.parametrize("fullgraph", [True, False])
+@pytest.mark.parametrize("backend", OURS)
+def test_a_gradient_on_a_stream_of_a_full_graph_is_refused(backend, fullgraph):
+    """PyTorch's backward enters the stream and waits for nothing before it."""
+    stream, event = torch.npu.Stream(), torch.npu.Event()
+    x = torch.randn(8, 8, device="npu", requires_grad=True)
+    event.record()
+    y = torch.compile(with_an_event, backend=backend, fullgraph=fullgraph)(x, stream, event)
+    if fullgraph:
+        with pytest.raises(Exception, match="leave fullgraph=True out"):
+            y.sum().backward()
+    else:
+        y.sum().backward()
+        assert x.grad.unique().tolist() == [2]

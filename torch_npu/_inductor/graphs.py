@@ -43,8 +43,10 @@ def _on_host(node: torch.fx.Node) -> bool:
 
 def refuse(lowering: Any) -> None:
     """While code is written: what compiled graphs do not show any more. Kept with them in Inductor's cache."""
-    from torch_npu.dynamo import obstacles
+    from torch_npu.dynamo import obstacles, streams
 
+    if lowering.is_backward:
+        streams.refuse_gradient(lowering.module.graph)
     node = obstacles.moved(lowering.module.graph)
     hosts = [node for node in lowering.module.graph.nodes if _on_host(node)]
     if hosts and not lowering.disable_cudagraphs_reason:

@@ -39,6 +39,8 @@ _ITS_CHUNK = 512
 ON_STREAMS = {"inplace_buffers": False}
 # The steps of a scheduler in which they count.
 _STEPS = ("fuse_nodes", "merge_loops", "codegen")
+# Those that sort a graph's nodes so that fewer parts of it cannot be captured: a wait would go first.
+_SORTS = ("maybe_reorder_for_minimizing_partition", "reorder_for_partition_with_simple_dependency")
 
 
 def cures() -> dict[str, Any]:
@@ -64,6 +66,10 @@ def _cured(scheduler: Any, step: Callable[..., Any]) -> Callable[..., Any]:
             return step(*args, **kwargs)
 
     return call
+
+
+def _unless_waits(sort: Callable[[list[Any]], list[Any]]) -> Callable[[list[Any]], list[Any]]:
+    return lambda nodes: nodes if waits.present(nodes) else sort(nodes)
 
 
 class NpuKernelGroup(KernelGroup):
@@ -104,6 +110,8 @@ class NpuScheduling(CppScheduling):
         if scheduler is not None:
             for step in _STEPS:
                 setattr(scheduler, step, _cured(scheduler, getattr(scheduler, step)))
+            for sort in _SORTS:
+                setattr(scheduler, sort, _unless_waits(getattr(scheduler, sort)))
             # config.combo_kernels, several kernels in one: Inductor leaves the CPU's alone, which the generator needs.
             scheduler.create_combo_kernel_nodes = lambda num_ck_nodes: None
 

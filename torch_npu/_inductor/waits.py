@@ -15,9 +15,13 @@ def _waits(node: Any) -> bool:
     return getattr(getattr(node.node, "op_overload", None), "namespace", "") == "streams"
 
 
+def present(nodes: list[Any]) -> bool:
+    return any(map(_waits, nodes))
+
+
 def order(scheduler: Any, nodes: list[Any]) -> None:
     """Before kernels are joined or moved: none passes a wait or a record. The nodes are in the program's order."""
-    if not any(map(_waits, nodes)):
+    if not present(nodes):
         return
     last, since = None, []  # the wait or record before, and what came behind it
     for node in nodes:

@@ -91,8 +91,9 @@ class _Npu:
     def _leaving(self, name: str) -> str:
         """Its memory is used again behind the kernels of other streams that use it, too."""
         scheduler = V.graph.scheduler
-        if not scheduler._multi_stream_nodes:
-            return ""
+        buffer = V.graph.try_get_buffer(name)
+        if not scheduler._multi_stream_nodes or (buffer is not None and not buffer.has_tensor_output()):
+            return ""  # several results are a tuple, each of which has a name of its own
 
         def real(buffer: str) -> str:  # what waits for a stream counts as writing what is read behind it
             return scheduler.mutation_real_name.get(buffer, buffer)

@@ -35,6 +35,8 @@ def compile_module(module: torch.fx.GraphModule, inputs: Sequence[Any], **settin
 
     def compile_graph(graph: torch.fx.GraphModule, given: list[Any], backward: bool) -> Any:
         nonlocal refused
+        if backward:
+            streams.refuse_gradient(graph.graph)
         streams.entering(graph.graph)
         plain = streams.leaving(graph.graph, restoring(graph.graph, boxed_nop(graph, given)))
         if refused:  # its other half said why

@@ -144,6 +144,16 @@ def used(graph: torch.fx.Graph) -> torch.fx.Node | None:
     return None
 
 
+def refuse_gradient(backward: torch.fx.Graph) -> None:
+    """PyTorch waits between the operators of a backward's graph, not for what the graph is given, nor for its results;
+    and the streams that a function makes itself are gone when it runs."""
+    if any(_of(node) is not None for node in backward.nodes):
+        raise NotImplementedError(
+            "torch.compile on npu: with fullgraph=True, the gradient of operators on streams that are entered inside "
+            "the function is not implemented: leave fullgraph=True out, or enter the stream around the call"
+        )
+
+
 def _of(node: torch.fx.Node) -> int | None:
     return (node.meta.get("custom") or {}).get("stream")
 

@@ -50,6 +50,8 @@ def compile_graph(
     names: obstacles.Names = (),
 ) -> Any:
     """`taken` is called with the rewritten module and what replaying() was told of it. `names`: obstacles.sources."""
+    if backward:
+        streams.refuse_gradient(module.graph)
     mutated = find_input_mutations(module.graph)
     reason, device = obstacles.find(module, not options.unsafe_skip_npugraph_capture_validation, names)
     if options.dump_tensor_data and options.data_dump_stage == "original":
