@@ -157,7 +157,7 @@ def name_root(package: str) -> None:
 
 def transfer_if_asked() -> None:
     """TORCH_TRANSFER_TO_NPU=1: as if the script imported torch_npu.contrib.transfer_to_npu first."""
-    asked = os.environ.get("TORCH_TRANSFER_TO_NPU", "0")
+    asked = os.environ.get("TORCH_TRANSFER_TO_NPU") or "0"
     if asked not in ("0", "1"):
         raise ValueError(f"npu: TORCH_TRANSFER_TO_NPU={asked} is neither 0 nor 1")
     if asked == "1":

@@ -13,6 +13,10 @@ set -eu
 here=$(cd "$(dirname "$0")" && pwd)
 way=${1:?usage: run.sh shell|spawn|launch|torchrun|torch_npu_run [NPUS] [arguments]}
 npus=${2:-8}
+if [[ ! $npus =~ ^[1-9][0-9]*$ ]]; then
+    echo "run.sh: $npus is no number of NPUs" >&2
+    exit 2
+fi
 shift $(($# > 2 ? 2 : $#))
 export MASTER_ADDR=${MASTER_ADDR:-127.0.0.1} MASTER_PORT=${MASTER_PORT:-29500}
 export NODES=${NODES:-1} NODE_RANK=${NODE_RANK:-0}

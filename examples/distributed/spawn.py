@@ -19,6 +19,8 @@ if __name__ == "__main__":
     parser = command_line()
     parser.add_argument("--npus", type=int, default=8)
     args = parser.parse_args()
+    if args.npus < 1:
+        parser.error(f"--npus {args.npus}: at least 1")
     os.environ.setdefault("MASTER_ADDR", "127.0.0.1")
     os.environ.setdefault("MASTER_PORT", "29500")
     mp.spawn(worker, args=(args.npus, args), nprocs=args.npus)

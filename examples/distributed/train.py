@@ -51,6 +51,8 @@ def accuracy(model: nn.Module, device: torch.device) -> float:
 
 
 def train(rank: int, local_rank: int, world_size: int, args: argparse.Namespace) -> None:
+    if args.epochs < 1:
+        raise SystemExit(f"--epochs {args.epochs}: at least 1")
     torch_npu.npu.set_device(local_rank)
     device = torch.device("npu", local_rank)
     dist.init_process_group("hccl", init_method=args.init_method, rank=rank, world_size=world_size)
@@ -85,5 +87,7 @@ def train(rank: int, local_rank: int, world_size: int, args: argparse.Namespace)
 if __name__ == "__main__":
     environ = os.environ
     args = command_line().parse_args()
+    if "WORLD_SIZE" not in environ:
+        raise SystemExit("train.py is one of several processes: start it by run.sh, torchrun or torch_npu_run")
     local_rank = int(environ.get("LOCAL_RANK", args.local_rank if args.local_rank is not None else 0))
     train(int(environ.get("RANK", local_rank)), local_rank, int(environ["WORLD_SIZE"]), args)

@@ -43,6 +43,8 @@ def main():
     parser.add_argument("--steps", type=int, default=20)
     parser.add_argument("--amp", action="store_true", help="float16 with a gradient scaler")
     args = parser.parse_args()
+    if args.steps < 1:
+        parser.error(f"--steps {args.steps}: at least 1")
     device = torch.device(args.device)
 
     torch.manual_seed(0)

@@ -65,6 +65,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="Train a digit classifier on npu:0.")
     parser.add_argument("--epochs", type=int, default=10)
     epochs = parser.parse_args().epochs
+    if epochs < 1:
+        parser.error(f"--epochs {epochs}: at least 1")
 
     torch.manual_seed(0)
     train_loader = digits(train=True)

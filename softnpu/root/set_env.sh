@@ -9,10 +9,13 @@ elif [ -n "${BASH_VERSION:-}" ]; then
   _anycend_file="${BASH_SOURCE:-}"
 else
   _anycend_file=
+  case $- in *f*) _anycend_root=-f ;; *) _anycend_root=+f ;; esac # the option as it is
+  set +f
   for _anycend_now in "/proc/$(exec sh -c 'echo $PPID')/fd"/*; do # $$ is another process in a subshell
     _anycend_now="$(readlink -- "${_anycend_now}" || true)"
     if [ "${_anycend_now##*/}" = set_env.sh ]; then _anycend_file="${_anycend_now}"; fi
   done
+  set "${_anycend_root}"
 fi
 _anycend_file="$(readlink -f -- "${_anycend_file}" || true)"
 _anycend_root=

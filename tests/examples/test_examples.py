@@ -83,6 +83,31 @@ def test_colossalai_learns_and_a_new_process_resumes(plugin, tmp_path):
 
 
 @pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("quickstart/train.py", "--epochs", "0"), "--epochs 0: at least 1"),
+        (("migration/train.py", "--steps", "-1"), "--steps -1: at least 1"),
+        (("migration/train_by_hand.py", "--steps", "0"), "--steps 0: at least 1"),
+        (("distributed/spawn.py", "--npus", "0"), "--npus 0: at least 1"),
+        (("distributed/train.py",), "start it by run.sh, torchrun or torch_npu_run"),
+        (("distributed/run.sh", "spawn", "0"), "run.sh: 0 is no number of NPUs"),
+        (("distributed/run.sh", "shell", "x"), "run.sh: x is no number of NPUs"),
+        (("modelzoo/test/train_full.sh", "0", "--data_path=nosuch"), "train_full.sh: 0 is no number of NPUs"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else " ".join(value),
+)
+def test_a_number_that_cannot_be_is_refused(arguments, said, tmp_path):
+    script, *rest = EXAMPLES / arguments[0], *arguments[1:]
+    environ = {name: value for name, value in os.environ.items() if name != "WORLD_SIZE"}
+    if script.suffix == ".py":
+        done = forked.run([script, *rest], cwd=tmp_path, env=environ)
+    else:
+        done = subprocess.run(["bash", script, *rest], cwd=tmp_path, env=environ, capture_output=True, text=True)
+    assert done.returncode != 0 and said in done.stderr and "Traceback" not in done.stderr, done.stderr
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(
     "script",
     ["verify/verify.py", "quickstart/train.py", "modelzoo/make_pictures.py", "distributed/spawn.py"],
 )

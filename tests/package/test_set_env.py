@@ -18,6 +18,7 @@ SHELLS = {
     "bash as sh": ["bash", "--posix", "-euc"],
     "dash": ["dash", "-c"],
     "dash -eu": ["dash", "-euc"],
+    "dash -f": ["dash", "-fc"],
     "zsh": ["zsh", "-fc"],
     "zsh -eu": ["zsh", "-feuc"],
 }

@@ -100,3 +100,11 @@ def test_scripted_modules(map_location) -> None:
     loaded = torch.jit.load(buffer, map_location=map_location)
     assert loaded.weight.device == torch.device("npu", 0)
     assert torch.equal(loaded.weight.cpu(), module.weight)
+
+
+def test_a_dictionary_of_places_means_the_npus(tmp_path):
+    """Of a checkpoint that was saved here, as of one that was saved on a GPU."""
+    torch.save({"w": torch.arange(3.0, device="cuda:0")}, tmp_path / "saved.pt")
+    for places, index in (({"cuda:0": "cuda:1"}, 1), ({"npu:0": "cuda:1"}, 1), ({"cuda:1": "cuda:0"}, 0)):
+        loaded = torch.load(tmp_path / "saved.pt", map_location=places)["w"]
+        assert loaded.device == torch.device("npu", index) and loaded.tolist() == [0, 1, 2]

@@ -147,6 +147,11 @@ def test_the_environment_variable() -> None:
     assert run(script, fresh=True) == "npu:0\n"
 
 
+def test_an_empty_environment_variable_is_as_none() -> None:
+    script = "import os; os.environ['TORCH_TRANSFER_TO_NPU'] = ''\nimport torch\nprint(torch.cuda.is_available())"
+    assert run(script, fresh=True) == "False\n"
+
+
 def test_a_wrong_value_of_the_environment_variable_is_an_error() -> None:
     result = subprocess.run(
         [sys.executable, "-P", "-c", "import os; os.environ['TORCH_TRANSFER_TO_NPU'] = 'yes'\nimport torch"],

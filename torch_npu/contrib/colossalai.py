@@ -43,6 +43,8 @@ def update(
     """
     if step < 1:
         raise ValueError(f"Adam counts its steps from 1, this one is {step}")
+    if not params:  # a group of which none has a gradient
+        return
     for own in zip(params, grads, averages, squares, strict=True):
         if len({tensor.shape for tensor in own}) > 1:
             raise ValueError(f"parameter, gradient and averages differ in shape: {[tuple(t.shape) for t in own]}")

@@ -4,6 +4,10 @@
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)
 npus=${1:?usage: train_full.sh NPUS --data_path=FOLDER [arguments of main.py]}
+if [[ ! $npus =~ ^[1-9][0-9]*$ ]]; then
+    echo "train_full.sh: $npus is no number of NPUs" >&2
+    exit 2
+fi
 shift
 source "$here/env_npu.sh"
 export MASTER_ADDR=${MASTER_ADDR:-127.0.0.1} MASTER_PORT=${MASTER_PORT:-29501} WORLD_SIZE=$npus

@@ -30,6 +30,7 @@ def install(attributes: Attributes) -> None:
     _amp(attributes)
     _fake_tensor(attributes)
     _data_parallel(attributes)
+    _serialization(attributes)
     _profiler(attributes)
     if torch.distributed.is_available():
         _distributed(attributes)
@@ -132,6 +133,19 @@ def _data_parallel(attributes: Attributes) -> None:
     attributes.set(torch.cuda.nccl, "is_available", lambda tensors: False)
     # NCCL's release whose features libhccl has: averages and bfloat16 (2.10), factors (2.11), splitting (2.18).
     attributes.set(torch.cuda.nccl, "version", lambda: (2, 18, 0))
+
+
+def _serialization(attributes: Attributes) -> None:
+    # torch.load(map_location={"cuda:0": "cuda:1"}) looks the name up that the file has: of one saved here, the npu's.
+    choose = torch.serialization._get_restore_location
+
+    @functools.wraps(choose)
+    def choose_for_npu(map_location: Any) -> Any:
+        if isinstance(map_location, dict):
+            map_location = {to_npu(name): place for name, place in map_location.items()} | map_location
+        return choose(map_location)
+
+    attributes.set(torch.serialization, "_get_restore_location", choose_for_npu)
 
 
 def _profiler(attributes: Attributes) -> None:
