@@ -154,6 +154,7 @@ def test_another_initialize_ends_what_o1_set():
         ({"min_loss_scale": 2.0**30}, "not below min_loss_scale"),
         ({"scale_backoff_factor": 2.0}, "between 0 and 1"),
         ({"scale_window": 0}, r"scale_window \(0\)"),
+        ({"scale_window": 2.5}, r"scale_window \(2.5\) a whole number"),
         ({"opt_level": "O2", "cast_model_type": "float16"}, "such as torch.float16, not 'float16'"),
         ({"opt_level": "O2", "cast_model_type": torch.int32}, "a floating-point torch.dtype"),
     ],
@@ -177,3 +178,12 @@ def test_a_loss_that_was_not_announced_is_refused():
 def test_a_model_in_double_precision_is_refused_by_every_level():
     with pytest.raises(RuntimeError, match="torch.float64 on npu:0, expected float32"):
         amp.initialize(nn.Linear(2, 2).double().npu(), opt_level="O0", verbosity=0)
+
+
+def test_a_scale_grows_where_a_checkpoint_had_a_longer_window():
+    model = nn.Linear(4, 2).npu()
+    model, optimizer = amp.initialize(model, sgd(model.parameters()), opt_level="O1", scale_window=3, verbosity=0)
+    amp.load_state_dict({"loss_scaler0": {"loss_scale": 8.0, "unskipped": 1500}})
+    with amp.scale_loss(model(torch.ones(1, 4, device="npu")).float().sum(), optimizer) as scaled:
+        scaled.backward()
+    assert amp.state_dict() == {"loss_scaler0": {"loss_scale": 16.0, "unskipped": 0}}

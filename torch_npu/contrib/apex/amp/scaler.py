@@ -23,10 +23,11 @@ class LossScaler:
                     f"a dynamic loss scale starts above 0 at dynamic_init_scale ({init_scale}), not below "
                     f"min_loss_scale ({min_loss_scale}), which is not above max_loss_scale ({max_loss_scale})"
                 )
-            if not (0 < backoff <= 1 <= growth < math.inf and window >= 1):
+            # An infinite window, which never ends, keeps the scale from growing.
+            if not (0 < backoff <= 1 <= growth < math.inf and window >= 1 and (window == math.inf or window % 1 == 0)):
                 raise ValueError(
                     f"scale_backoff_factor ({backoff}) is between 0 and 1, scale_growth_factor ({growth}) 1 or more, "
-                    f"scale_window ({window}) a number of steps"
+                    f"scale_window ({window}) a whole number of steps"
                 )
         self._scale = min(max_loss_scale, init_scale) if self.dynamic else float(loss_scale)
         self._growth, self._backoff, self._window = growth, backoff, window
@@ -53,7 +54,7 @@ class LossScaler:
             self._unskipped = 0
         else:
             self._unskipped += 1
-        if self.dynamic and self._unskipped == self._window:
+        if self.dynamic and self._unskipped >= self._window:  # more than that where a checkpoint had a longer window
             self._scale = min(self._most, self._scale * self._growth)
             self._unskipped = 0
         return overflow
