@@ -11,7 +11,7 @@ import torch
 from torch_npu.contrib.apex.amp import model as models_
 from torch_npu.contrib.apex.amp import optimizer as optimizers_
 from torch_npu.contrib.apex.amp._amp_state import _amp_state, maybe_print
-from torch_npu.contrib.apex.amp.properties import Properties, properties
+from torch_npu.contrib.apex.amp.properties import Properties, flag, properties
 from torch_npu.contrib.apex.amp.scaler import LossScaler
 
 Models = torch.nn.Module | Sequence[torch.nn.Module]
@@ -38,7 +38,7 @@ def initialize(
             norms and master copies in float32; "O3" half precision.
         cast_model_type: of O2 and O3, the weights' and inputs' dtype: torch.float16 or bfloat16.
         patch_torch_functions: only with O1.
-        keep_batchnorm_fp32, master_weights: of O2 and O3; "True" and "False" may be strings.
+        keep_batchnorm_fp32, master_weights: of O2 and O3. All flags may be the strings "True" and "False".
         loss_scale: a number, or "dynamic": halved at overflows. The default is the level's.
         cast_model_outputs: the dtype of what the models return; float32 with O2 and O3.
         num_losses: how many loss_ids amp.scale_loss knows, each with its own scale.
@@ -55,7 +55,7 @@ def initialize(
     already, for an optimizer that was prepared before; ValueError for a value that an option cannot have.
     """
     _amp_state.verbosity = verbosity
-    if not enabled:
+    if not (flag("enabled", enabled) if isinstance(enabled, str) else enabled):
         _amp_state.end_autocast()
         _amp_state.opt_properties, _amp_state.loss_scalers = Properties(enabled=False), []
         return models if optimizers is None else (models, optimizers)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any
 
 import torch
@@ -38,8 +38,10 @@ LEVELS: dict[str, dict[str, Any]] = {
     },
 }  # fmt: skip
 
+FLAGS = [field.name for field in fields(Properties) if field.type.startswith("bool") and field.name != "enabled"]
 
-def _flag(name: str, value: Any) -> bool:
+
+def flag(name: str, value: Any) -> bool:
     """True, False and their names, as command lines give them."""
     if value in (True, "True"):
         return True
@@ -70,9 +72,9 @@ def properties(opt_level: str, options: dict[str, Any]) -> Properties:
             "Note that in `O0`, `O1`, etc., the prefix O is the letter O, not the number zero."
         )
     given = {name: value for name, value in options.items() if value is not None}
-    for name in ("keep_batchnorm_fp32", "master_weights", "combine_grad", "combine_ddp", "check_combined_tensors"):
+    for name in FLAGS:
         if name in given:
-            given[name] = _flag(name, given[name])
+            given[name] = flag(name, given[name])
     if given.get("loss_scale", "dynamic") != "dynamic":
         given["loss_scale"] = _scale(given["loss_scale"])
     for name in ("cast_model_type", "cast_model_outputs"):
