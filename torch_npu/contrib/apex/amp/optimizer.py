@@ -170,7 +170,7 @@ class Stash:
 
     def _average(self, grads: list[torch.Tensor]) -> None:
         """combine_ddp: the mean over ranks, in ddp_replica_count pieces that are sent side by side."""
-        works, pieces = [], max(1, self.properties.ddp_replica_count)
+        works, pieces = [], self.properties.ddp_replica_count
         for grad in grads:
             for piece in grad.chunk(pieces):
                 works.append((dist.all_reduce(piece.div_(dist.get_world_size()), async_op=True), piece))
