@@ -22,6 +22,11 @@ class StringRewriter {
       one(id);
       if (kind == Kind::kConcatenatedString) inner_strings(id);
     }
+    if (key_ != kNoNode && listed_)
+      pass_.find(
+          Finding::kNotice, key_, "'cuda'",
+          "stays, as the key of a dictionary; 'cuda' in lists, tuples and sets is 'npu' now: change the key too if "
+          "it is looked up by one of them");
   }
 
  private:
@@ -58,7 +63,8 @@ class StringRewriter {
         return;
       case Role::kKey:
         // 'cuda' may be any key; 'cuda:0' is a device.
-        if (device && has_device_index(value.text)) apply_edits(value, device_edits(value.text));
+        if (device && has_device_index(value.text)) return apply_edits(value, device_edits(value.text));
+        if (device && key_ == kNoNode) key_ = id;
         return;
       case Role::kAttribute:
         return attribute(value, role);
@@ -74,6 +80,8 @@ class StringRewriter {
       if (pass_.settings.distributed && !pass_.settings.already_distributed && has_device_index(value.text) &&
           !role.compared)
         return drop_index(value);
+      Kind above = ast_.kind(ast_.parent(value.whole));
+      listed_ = listed_ || above == Kind::kList || above == Kind::kTuple || above == Kind::kSet;
       apply_edits(value, device_edits(value.text));
     }
   }
@@ -186,6 +194,8 @@ class StringRewriter {
 
   Pass& pass_;
   const Ast& ast_;
+  NodeId key_ = kNoNode;  // the first 'cuda' that stays, as the key of a dictionary
+  bool listed_ = false;   // has a 'cuda' in a list, tuple or set been changed?
 };
 
 }  // namespace
