@@ -22,6 +22,11 @@ class StringRewriter {
       one(id);
       if (kind == Kind::kConcatenatedString) inner_strings(id);
     }
+    if (key_ != kNoNode && listed_)
+      pass_.find(
+          Finding::kNotice, key_, "'cuda'",
+          "stays, as the key of a dictionary; 'cuda' in lists, tuples and sets is 'npu' now: change the key too if "
+          "it is looked up by one of them");
   }
 
  private:
@@ -58,7 +63,8 @@ class StringRewriter {
         return;
       case Role::kKey:
         // 'cuda' may be any key; 'cuda:0' is a device.
-        if (device && has_device_index(value.text)) apply_edits(value, device_edits(value.text));
+        if (device && has_device_index(value.text)) return apply_edits(value, device_edits(value.text));
+        if (device && key_ == kNoNode) key_ = id;
         return;
       case Role::kAttribute:
         return attribute(value, role);
@@ -74,6 +80,8 @@ class StringRewriter {
       if (pass_.settings.distributed && !pass_.settings.already_distributed && has_device_index(value.text) &&
           !role.compared)
         return drop_index(value);
+      Kind above = ast_.kind(ast_.parent(value.whole));
+      listed_ = listed_ || above == Kind::kList || above == Kind::kTuple || above == Kind::kSet;
       apply_edits(value, device_edits(value.text));
     }
   }
@@ -87,6 +95,32 @@ class StringRewriter {
     return ast_.kind(right) == Kind::kCall || ast_.kind(right) == Kind::kInteger;
   }
 
+  // Has the object's class, which is made in this file, an attribute of this name?
+  bool is_own(NodeId object, std::string_view name) const {
+    for (int turn = 0; turn < 3; ++turn) {  // an instance's name, the call that made it, the class
+      if (ast_.kind(object) == Kind::kCall) object = ast_.child(object, Field::kFunction);
+      if (ast_.kind(object) != Kind::kIdentifier) return false;
+      const std::vector<Binding>* bindings = pass_.names.lookup(object);
+      if (!bindings || bindings->size() != 1) return false;
+      const Binding& binding = (*bindings)[0];
+      if (ast_.kind(binding.node) == Kind::kClassDefinition) return has_attribute(binding.node, name);
+      if (ast_.kind(binding.value) != Kind::kCall) return false;
+      object = binding.value;
+    }
+    return false;
+  }
+
+  // A field of the class, or self.name = ... in a method.
+  bool has_attribute(NodeId definition, std::string_view name) const {
+    for (NodeId id = definition; id <= ast_[definition].last; ++id) {
+      if (ast_.kind(id) != Kind::kAssignment) continue;
+      NodeId left = ast_.child(id, Field::kLeft);
+      bool field = ast_.kind(left) == Kind::kIdentifier && ast_.ancestor(id, Kind::kFunctionDefinition) < definition;
+      if ((field && ast_.text(left) == name) || ast_.text(left) == "self." + std::string(name)) return true;
+    }
+    return false;
+  }
+
   // getattr(x, 'cuda')
   void attribute(const Template& value, const Role& role) {
     if (value.text != "cuda" && value.text != "is_cuda" && !(is_cuda_name(value.text))) return;
@@ -94,6 +128,7 @@ class StringRewriter {
     std::string path = pass_.path(object);
     if (pass_.rules.foreign(path) || looks_like_options(ast_.text(object)) || ast_.text(object) == "self") return;
     if (path == "torch.backends" || path == "torch.version") return;
+    if (is_own(object, value.text)) return;
     if (value.text == "is_cuda") return apply_edits(value, {{0, 7, "is_npu"}});
     apply_edits(value, {{0, 4, "npu"}});
   }
@@ -159,6 +194,8 @@ class StringRewriter {
 
   Pass& pass_;
   const Ast& ast_;
+  NodeId key_ = kNoNode;  // the first 'cuda' that stays, as the key of a dictionary
+  bool listed_ = false;   // has a 'cuda' in a list, tuple or set been changed?
 };
 
 }  // namespace

@@ -84,22 +84,28 @@ bool other_purpose(std::string_view name) {
 constexpr std::string_view kDeviceTypes[] = {"cuda", "cpu", "mps", "xpu", "npu",  "meta",   "hpu",  "tpu",  "ipu",
                                              "xla",  "gpu", "mlu", "hip", "rocm", "vulkan", "auto", "musa", "mtia"};
 
-// {'cuda': ..., 'cpu': ...}: indexed by device type, so its keys are devices. Not if it has an entry for the NPU already.
-bool is_device_table(const Ast& ast, NodeId dictionary) {
-  int keys = 0;
+// 'cuda' and others, and no 'npu', which is an entry for the NPU already.
+bool are_devices(const Ast& ast, const std::vector<NodeId>& keys) {
   bool cuda = false;
-  for (NodeId pair : ast.named_children(dictionary)) {
-    if (ast.kind(pair) != Kind::kPair) return false;
-    NodeId key = ast.child(pair, Field::kKey);
+  for (NodeId key : keys) {
     if (ast.kind(key) != Kind::kString) return false;
     std::string_view text = literal_content(ast, key);
     std::string_view type = text.substr(0, text.find(':'));
     if (std::find(std::begin(kDeviceTypes), std::end(kDeviceTypes), type) == std::end(kDeviceTypes) || type == "npu")
       return false;
     cuda = cuda || type == "cuda";
-    ++keys;
   }
-  return cuda && keys >= 2;
+  return cuda && keys.size() >= 2;
+}
+
+// {'cuda': ..., 'cpu': ...}: indexed by device type, so its keys are devices.
+bool is_device_table(const Ast& ast, NodeId dictionary) {
+  std::vector<NodeId> keys;
+  for (NodeId pair : ast.named_children(dictionary)) {
+    if (ast.kind(pair) != Kind::kPair) return false;
+    keys.push_back(ast.child(pair, Field::kKey));
+  }
+  return are_devices(ast, keys);
 }
 
 class Finder {
@@ -150,6 +156,8 @@ class Finder {
       case Kind::kCasePattern:
         role.compared = true;
         return role;
+      case Kind::kDictPattern:
+        return mapping(above);
       case Kind::kAttribute:
         return method(above);
       case Kind::kInterpolation:
@@ -250,6 +258,10 @@ class Finder {
       role.kind = Role::kPath;
     } else if (one_of(name, {"getattr", "hasattr", "setattr", "delattr"}) && index == 1) {
       role.kind = Role::kAttribute;
+    } else if (one_of(name, {"namedtuple", "NamedTuple", "make_dataclass", "TypedDict", "Enum", "IntEnum", "StrEnum",
+                             "Flag", "IntFlag"}) &&
+               index == 1) {
+      role.kind = Role::kProse;  // names of fields, which the program spells as attributes
     } else if (one_of(name, {"attrgetter", "methodcaller"})) {
       role.kind = Role::kAttribute;
     } else if (one_of(name, {"eval", "exec", "compile", "Timer", "timeit", "literal_eval"})) {
@@ -274,14 +286,53 @@ class Finder {
 
   NodeId first_of(NodeId call, int index) const { return call_argument(ast_, call, "", index); }
 
-  // Does the name stand for a dictionary by device type?
-  bool is_table(NodeId object) const {
-    if (ast_.kind(object) == Kind::kDictionary) return is_device_table(ast_, object);
-    if (ast_.kind(object) != Kind::kIdentifier) return false;
+  // What a name was assigned, if it was once; another expression itself.
+  NodeId assigned(NodeId object) const {
+    if (ast_.kind(object) != Kind::kIdentifier) return object;
     const std::vector<Binding>* bindings = pass_.names.lookup(object);
-    if (!bindings || bindings->size() != 1) return false;
-    NodeId value = (*bindings)[0].value;
+    return bindings && bindings->size() == 1 ? (*bindings)[0].value : kNoNode;
+  }
+
+  // Does it stand for a dictionary by device type?
+  bool is_table(NodeId object) const {
+    NodeId value = assigned(object);
     return ast_.kind(value) == Kind::kDictionary && is_device_table(ast_, value);
+  }
+
+  // d.keys(): d
+  NodeId keys_of(NodeId object) const {
+    if (ast_.kind(object) != Kind::kCall) return object;
+    NodeId function = ast_.child(object, Field::kFunction);
+    bool keys = ast_.kind(function) == Kind::kAttribute && callee_name(ast_, object) == "keys";
+    return keys ? ast_.child(function, Field::kObject) : object;
+  }
+
+  // Is it a dictionary with such keys? By its making, else by its name.
+  bool is_mapping(NodeId object) const {
+    NodeId value = assigned(object);
+    if (ast_.kind(value) == Kind::kDictionary)
+      for (NodeId pair : ast_.named_children(value))
+        if (literal_content(ast_, ast_.child(pair, Field::kKey)) == "cuda") return true;
+    if (ast_.kind(value) == Kind::kCall && one_of(callee_name(ast_, value), {"dict", "OrderedDict"}) &&
+        call_argument(ast_, value, "cuda", -1) != kNoNode)
+      return true;
+    std::string_view text = ast_.text(object);
+    return text.ends_with(".keys()") || text.ends_with(".__dict__") || text.starts_with("vars(") ||
+           text.starts_with("dir(") || text.starts_with("globals(") || looks_like_options(text) ||
+           text.ends_with("state_dict") || text.ends_with("_dict") || text.ends_with("_map");
+  }
+
+  // case {'cuda': x}: a key of what is matched.
+  Role mapping(NodeId pattern) const {
+    Role role;
+    role.compared = true;
+    std::vector<NodeId> keys;
+    for (NodeId c : ast_.named_children(pattern))
+      if (ast_[c].field == Field::kKey) keys.push_back(c);
+    NodeId subject = ast_.child(ast_.ancestor(pattern, Kind::kMatchStatement), Field::kSubject);
+    bool whole = ast_.kind(ast_.parent(ast_.parent(pattern))) == Kind::kCaseClause;
+    if (!are_devices(ast_, keys) && !(whole && is_table(subject))) role.kind = Role::kKey;
+    return role;
   }
 
   Role pair(NodeId at, NodeId pair) const {
@@ -321,11 +372,8 @@ class Finder {
       if (other == at) continue;
       std::string_view text = ast_.text(other);
       if (pass_.rules.foreign_device(pass_.path(other))) role.kind = Role::kProse;
-      bool holder = ast_.kind(other) == Kind::kDictionary || text.ends_with(".keys()") || text.ends_with(".__dict__") ||
-                    text.starts_with("vars(") || text.starts_with("dir(") || text.starts_with("globals(") ||
-                    looks_like_options(text) || text.ends_with("state_dict") || text.ends_with("_dict") ||
-                    text.ends_with("_map");
-      if (membership && operands.size() == 2 && operands[0] == at && holder && !is_table(other)) role.kind = Role::kKey;
+      bool holder = membership ? operands.size() == 2 && operands[0] == at : text.ends_with(".keys()");
+      if (holder && is_mapping(other) && !is_table(keys_of(other))) role.kind = Role::kKey;
       if (!membership && (text == "key" || text == "k")) role.kind = Role::kKey;
     }
     return role;

@@ -253,9 +253,10 @@ def test_the_name_apex_is_given_on_request(tmp_path):
     (tmp_path / "script.py").write_text(PROGRAM)
     done = forked.run([tmp_path / "script.py"])
     assert done.stdout.split() == ["torch_npu.contrib.apex", "torch_npu.contrib.apex.amp.frontend"], done.stderr
-    (tmp_path / "apex.py").write_text("other = 1")
-    with pytest.raises(FileExistsError, match="has another apex"):
-        apex.install(tmp_path)
+    for other in (b"other = 1", b"# \xff no UTF-8"):
+        (tmp_path / "apex.py").write_bytes(other)
+        with pytest.raises(FileExistsError, match="has another apex"):
+            apex.install(tmp_path)
 
 
 def test_the_folder_for_the_name_is_made(tmp_path):

@@ -246,6 +246,20 @@ def test_disabled_amp_changes_nothing():
         assert scaled is loss
 
 
+def test_flags_may_be_strings_as_command_lines_give_them():
+    def product(**options) -> torch.dtype:
+        amp.initialize(nn.Linear(2, 2).npu(), opt_level="O1", verbosity=0, **options)
+        return (torch.ones(2, 2, device="npu") @ torch.ones(2, 2, device="npu")).dtype
+
+    assert product(patch_torch_functions="True") == torch.float16
+    assert product(patch_torch_functions="False") == torch.float32
+    assert product(enabled="True") == torch.float16
+    assert product(enabled="False") == torch.float32
+    for name in ("enabled", "patch_torch_functions"):
+        with pytest.raises(ValueError, match=f"{name} is True or False, not 'no'"):
+            product(**{name: "no"})
+
+
 def test_lists_stay_lists_and_models_may_come_alone():
     models = [nn.Linear(2, 2).npu(), nn.Linear(2, 2).npu()]
     made = [sgd(model.parameters()) for model in models]

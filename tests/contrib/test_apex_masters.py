@@ -154,15 +154,28 @@ def test_another_initialize_ends_what_o1_set():
         ({"min_loss_scale": 2.0**30}, "not below min_loss_scale"),
         ({"scale_backoff_factor": 2.0}, "between 0 and 1"),
         ({"scale_window": 0}, r"scale_window \(0\)"),
-        ({"opt_level": "O2", "cast_model_type": "float16"}, "such as torch.float16, not 'float16'"),
-        ({"opt_level": "O2", "cast_model_type": torch.int32}, "a floating-point torch.dtype"),
+        ({"scale_window": 2.5}, r"scale_window \(2.5\) a whole number"),
+        ({"scale_window": True}, "scale_window is a number, not True"),
+        ({"scale_window": "3"}, "scale_window is a number, not '3'"),
+        ({"dynamic_init_scale": "abc"}, "dynamic_init_scale is a number, not 'abc'"),
+        ({"scale_growth_factor": None}, "scale_growth_factor is a number, not None"),
+        ({"scale_backoff_factor": "0.5"}, "scale_backoff_factor is a number, not '0.5'"),
+        ({"min_loss_scale": False}, "min_loss_scale is a number, not False"),
+        ({"max_loss_scale": "1"}, "max_loss_scale is a number, not '1'"),
+        ({"verbosity": "x"}, "verbosity is a whole number, not 'x'"),
+        ({"ddp_replica_count": "x"}, "ddp_replica_count is a whole number, 1 or more, not 'x'"),
+        ({"ddp_replica_count": -2}, "ddp_replica_count is a whole number, 1 or more, not -2"),
+        ({"opt_level": "O2", "cast_model_type": "float16"}, "one of torch.float16, .*, not 'float16'"),
+        ({"opt_level": "O2", "cast_model_type": torch.int32}, "cast_model_type is one of .*, not torch.int32"),
+        ({"opt_level": "O2", "cast_model_type": torch.float64}, "cast_model_type is one of .*, not torch.float64"),
+        ({"cast_model_outputs": torch.float8_e5m2}, "cast_model_outputs is one of .*, not torch.float8_e5m2"),
     ],
     ids=str,
 )
 def test_values_that_cannot_be_are_refused_before_anything_is_changed(options, message):
     model = nn.Linear(2, 2).npu()
     with pytest.raises(ValueError, match=message):
-        amp.initialize(model, sgd(model.parameters()), verbosity=0, **options)
+        amp.initialize(model, sgd(model.parameters()), **({"verbosity": 0} | options))
     assert model.weight.dtype == torch.float32 and amp._amp_state.opt_properties is None
 
 
@@ -177,3 +190,12 @@ def test_a_loss_that_was_not_announced_is_refused():
 def test_a_model_in_double_precision_is_refused_by_every_level():
     with pytest.raises(RuntimeError, match="torch.float64 on npu:0, expected float32"):
         amp.initialize(nn.Linear(2, 2).double().npu(), opt_level="O0", verbosity=0)
+
+
+def test_a_scale_grows_where_a_checkpoint_had_a_longer_window():
+    model = nn.Linear(4, 2).npu()
+    model, optimizer = amp.initialize(model, sgd(model.parameters()), opt_level="O1", scale_window=3, verbosity=0)
+    amp.load_state_dict({"loss_scaler0": {"loss_scale": 8.0, "unskipped": 1500}})
+    with amp.scale_loss(model(torch.ones(1, 4, device="npu")).float().sum(), optimizer) as scaled:
+        scaled.backward()
+    assert amp.state_dict() == {"loss_scaler0": {"loss_scale": 16.0, "unskipped": 0}}

@@ -61,3 +61,15 @@ def test_what_is_listed_and_not_changed(migrate):
 def test_methods_of_what_torch_functions_return_are_looked_up(migrate):
     report = migrate.report("import torch\nx = torch.zeros(3)\nx.to_sparse_csr()  # cuda\n", "-v", "2.8.0")
     assert [row["name"] for row in report["unsupported"]] == ["torch.Tensor.to_sparse_csr"]
+
+
+@pytest.mark.parametrize("user", ["list(d) == ['cuda']", "[d[k] for k in ('cuda', 'cpu')]", "set(d) == {'cuda'}"])
+def test_a_key_that_stays_beside_changed_names_is_noticed(user, migrate):
+    report = migrate.report(f"import torch\nd = {{'cuda': 1}}\nx = {user}\n")
+    assert [(row["name"], row["line"]) for row in report["notices"]] == [("'cuda'", 2)]
+    assert "stays, as the key of a dictionary" in report["notices"][0]["tips"]
+
+
+def test_a_key_alone_or_a_table_of_devices_is_not_noticed(migrate):
+    for source in ("d = {'cuda': 1}\nx = torch.ones(1, device='cuda')\n", "d = {'cuda': 1, 'cpu': 2}\nx = ['cuda']\n"):
+        assert migrate.report("import torch\n" + source)["notices"] == []

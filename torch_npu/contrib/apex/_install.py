@@ -27,10 +27,10 @@ def install(folder: str | Path | None = None) -> Path | None:
     """
     if folder is not None:
         file = Path(folder) / "apex.py"
-        if (Path(folder) / "apex").exists() or (file.exists() and file.read_text(encoding="utf-8") != SHIM):
+        if (Path(folder) / "apex").exists() or (file.exists() and file.read_bytes() != SHIM.encode()):
             raise FileExistsError(f"{folder} has another apex: remove it first, or choose another folder")
         file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_text(SHIM, encoding="utf-8")
+        file.write_bytes(SHIM.encode())
         return file
     present = sys.modules.get("apex")
     spec = getattr(present, "__spec__", None) if present else importlib.util.find_spec("apex")

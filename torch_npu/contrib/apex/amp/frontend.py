@@ -11,7 +11,7 @@ import torch
 from torch_npu.contrib.apex.amp import model as models_
 from torch_npu.contrib.apex.amp import optimizer as optimizers_
 from torch_npu.contrib.apex.amp._amp_state import _amp_state, maybe_print
-from torch_npu.contrib.apex.amp.properties import Properties, properties
+from torch_npu.contrib.apex.amp.properties import Properties, flag, properties, whole
 from torch_npu.contrib.apex.amp.scaler import LossScaler
 
 Models = torch.nn.Module | Sequence[torch.nn.Module]
@@ -38,7 +38,7 @@ def initialize(
             norms and master copies in float32; "O3" half precision.
         cast_model_type: of O2 and O3, the weights' and inputs' dtype: torch.float16 or bfloat16.
         patch_torch_functions: only with O1.
-        keep_batchnorm_fp32, master_weights: of O2 and O3; "True" and "False" may be strings.
+        keep_batchnorm_fp32, master_weights: of O2 and O3. All flags may be the strings "True" and "False".
         loss_scale: a number, or "dynamic": halved at overflows. The default is the level's.
         cast_model_outputs: the dtype of what the models return; float32 with O2 and O3.
         num_losses: how many loss_ids amp.scale_loss knows, each with its own scale.
@@ -54,8 +54,8 @@ def initialize(
     Raises: RuntimeError for options that contradict the level, for a model that is not float32, on the CPU or wrapped
     already, for an optimizer that was prepared before; ValueError for a value that an option cannot have.
     """
-    _amp_state.verbosity = verbosity
-    if not enabled:
+    _amp_state.verbosity = verbosity if isinstance(verbosity, bool) else whole("verbosity", verbosity, least=None)
+    if not (flag("enabled", enabled) if isinstance(enabled, str) else enabled):
         _amp_state.end_autocast()
         _amp_state.opt_properties, _amp_state.loss_scalers = Properties(enabled=False), []
         return models if optimizers is None else (models, optimizers)
@@ -66,8 +66,7 @@ def initialize(
         check_combined_tensors=check_combined_tensors,
     )  # fmt: skip
     chosen = properties(opt_level, options)
-    if isinstance(num_losses, bool) or not isinstance(num_losses, int) or num_losses < 1:
-        raise ValueError(f"num_losses is how many losses there are, 1 or more, not {num_losses!r}")
+    whole("num_losses", num_losses)
     scales = dict(
         init_scale=dynamic_init_scale, growth=scale_growth_factor, backoff=scale_backoff_factor, window=scale_window,
         min_loss_scale=min_loss_scale, max_loss_scale=max_loss_scale,

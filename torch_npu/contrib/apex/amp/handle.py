@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 import torch
 
 from torch_npu.contrib.apex.amp._amp_state import _amp_state
+from torch_npu.contrib.apex.amp.optimizer import Gradients, Stash
 
 
 @contextlib.contextmanager
@@ -28,8 +29,9 @@ def scale_loss(
         delay_unscale: leaves the gradients scaled, for more backward passes before a step.
         delay_overflow_check: looks for overflows at a later block.
 
-    Raises: RuntimeError before amp.initialize and for an optimizer that was not given to it; ValueError for a loss_id
-    that num_losses does not have.
+    Raises: RuntimeError before amp.initialize, for an optimizer that was not given to it and within another block of
+    the same optimizer; ValueError for a loss_id that num_losses does not have. If the block itself raises, gradients
+    are what they were before it.
     """
     properties = _amp_state.opt_properties
     if properties is None:
@@ -49,19 +51,31 @@ def scale_loss(
     if loss_id not in range(number):
         raise ValueError(f"loss_id is {loss_id}, and amp.initialize was given num_losses={number}: they count from 0")
     scaler = _amp_state.loss_scalers[loss_id]
-    if not delay_unscale:
-        for optimizer in several:
-            optimizer._amp_stash.before_backward(scaler.loss_scale())
-    with torch.autocast("npu", enabled=False):
-        yield loss.float() * scaler.loss_scale()
+    stashes = [optimizer._amp_stash for optimizer in several]
+    begun: list[tuple[Stash, Gradients]] = []
+    try:
+        for stash in stashes:
+            seen = stash.gradients()
+            if not delay_unscale:
+                stash.before_backward()
+            begun.append((stash, seen))
+        with torch.autocast("npu", enabled=False):
+            yield loss.float() * scaler.loss_scale()
+    except BaseException:
+        for stash, seen in begun:
+            if delay_unscale:
+                stash.scaled = stash.scaled or stash.gradients() != seen
+            else:
+                stash.abandon_backward()
+        raise
     if delay_unscale:
-        for optimizer in several:
-            optimizer._amp_stash.scaled = True
+        for stash in stashes:
+            stash.scaled = True
         return
-    for optimizer in several:
-        optimizer._amp_stash.after_backward(scaler)
+    for stash in stashes:
+        stash.after_backward(scaler)
     if not delay_overflow_check and scaler.update_scale():
-        for optimizer in several:
-            optimizer._amp_stash.skip = (
+        for stash in stashes:
+            stash.skip = (
                 f"Gradient overflow.  Skipping step, loss scaler {loss_id} reducing loss scale to {scaler.loss_scale()}"
             )

@@ -20,6 +20,8 @@ from torch_npu.contrib.apex.amp.properties import Properties
 from torch_npu.contrib.apex.amp.scaler import LossScaler
 from torch_npu.utils import is_combined_tensor_valid, npu_combine_tensors
 
+Gradients = list[tuple[int, int] | None]  # one a parameter: which tensor, and how often it was written
+
 
 class Stash:
     """What amp keeps beside an optimizer: `optimizer._amp_stash`."""
@@ -31,7 +33,8 @@ class Stash:
         self.skip: str | None = None  # why the next step is skipped
         self.scaled = False  # gradients of an earlier pass wait to be unscaled
         self._versions: list[int] = []  # of the halves, when they last were what their masters are
-        self._before: dict[torch.nn.Parameter, torch.Tensor] = {}
+        self._before: dict[torch.nn.Parameter, torch.Tensor] | None = None  # in a pass: gradients of earlier ones
+        self._aside: list[torch.Tensor | None] = []  # in a pass: what the combined tensors held, None if masters do
         self._combined: list[torch.Tensor] = []
         if properties.master_weights:
             for group in optimizer.param_groups:
@@ -69,58 +72,105 @@ class Stash:
         """What backward passes write gradients of."""
         return self.halves + self.direct()
 
-    def before_backward(self, scale: float) -> None:
-        """Sets gradients of earlier passes aside, or scales them where they stay."""
+    def before_backward(self) -> None:
+        """Sets gradients of earlier passes aside: what a pass writes is scaled, what was there is not.
+
+        Raises: RuntimeError inside another pass, whose gradients would be taken for earlier ones.
+        """
+        if self._before is not None:
+            raise RuntimeError("amp.scale_loss within another one of the same optimizer: end that block first")
         self.take_written()
         if self.scaled:
             return
-        if self._combined:
-            for flat in self._combined:
-                flat.zero_() if self.masters and flat.dtype in HALVES else flat.mul_(scale)
-            return
-        for parameter in self.halves:
-            parameter.grad = None  # what it was is in the master's gradient
-        self._before = {p: p.grad for p in self.direct() if p.grad is not None}
-        for parameter in self._before:
-            parameter.grad = None
+        before = {p: p.grad for p in self.model_params() if p.grad is not None}
+        if self._combined and self._stayed():
+            self._aside = [None if self._copied(flat) else flat.clone() for flat in self._combined]
+            torch._foreach_zero_(self._combined)
+        else:
+            self._combined = []
+            for parameter in before:
+                parameter.grad = None
+        self._before = before
 
-    def _combine(self) -> list[torch.Tensor]:
-        """The gradients of each dtype in one tensor, combined anew if one has left it."""
+    def abandon_backward(self) -> None:
+        """A pass ended with an exception: gradients are what they were before it."""
+        if self._before is None:
+            return
+        for flat, old in zip(self._combined, self._aside, strict=False):
+            flat.zero_() if old is None else flat.copy_(old)
+        for parameter in self.model_params():
+            parameter.grad = self._before.get(parameter)
+        self._before, self._aside = None, []
+
+    def gradients(self) -> Gradients:
+        """Equal at two times if nothing was written in between."""
+        return [None if p.grad is None else (id(p.grad), p.grad._version) for p in self.model_params()]
+
+    def _copied(self, grad: torch.Tensor) -> bool:
+        """Is it a gradient that goes on to a master's? Then that has all earlier ones."""
+        return bool(self.masters) and grad.dtype in HALVES
+
+    def _by_dtype(self) -> list[list[torch.Tensor]]:
         present = [p for p in self.model_params() if p.grad is not None]
-        grads = [[p.grad for p in present if p.dtype == t] for t in sorted({p.dtype for p in present}, key=str)]
-        fit = [is_combined_tensor_valid(flat, g) for flat, g in zip(self._combined, grads, strict=False)]
-        looked = self.properties.check_combined_tensors is not False
-        if len(self._combined) != len(grads) or (looked and not all(fit)):
-            for p, grad in self._before.items():  # of the first pass: later ones scale them where they are
-                p.grad.add_(grad, alpha=self._scale)
-            self._before = {}
-            self._combined = [npu_combine_tensors(g) for g in grads]
+        return [[p.grad for p in present if p.dtype == t] for t in sorted({p.dtype for p in present}, key=str)]
+
+    def _stayed(self) -> bool:
+        """Do the gradients fill the combined tensors, no more and no less? Not looked at if check_combined_tensors
+        forbids it."""
+        grads = self._by_dtype()
+        if len(self._combined) != len(grads):
+            return False
+        return self.properties.check_combined_tensors is False or all(
+            is_combined_tensor_valid(flat, parts) and flat.numel() == sum(part.numel() for part in parts)
+            for flat, parts in zip(self._combined, grads, strict=True)
+        )
+
+    def _combine(self, before: dict[torch.nn.Parameter, torch.Tensor], scale: float) -> list[torch.Tensor]:
+        """The gradients of each dtype in one tensor, earlier ones added, combined anew if one has left it."""
+        if self._aside and self._stayed():
+            for flat, old in zip(self._combined, self._aside, strict=True):
+                if old is not None:
+                    flat.add_(old, alpha=scale)
+            return self._combined
+        olds = {flat.untyped_storage().data_ptr(): old for flat, old in zip(self._combined, self._aside, strict=False)}
+        for parameter, grad in before.items():
+            old = olds.get(grad.untyped_storage().data_ptr())
+            if old is not None:
+                grad = old.as_strided(grad.shape, grad.stride(), grad.storage_offset())
+            if parameter.grad is None:
+                parameter.grad = grad * scale
+            else:
+                parameter.grad.add_(grad, alpha=scale)
+        if not (self._combined and self._stayed()):
+            self._combined = [npu_combine_tensors(g) for g in self._by_dtype()]
         return self._combined
 
     def after_backward(self, scaler: LossScaler) -> None:
         """Brings the gradients to the parameters that are updated, divided by the scale, and looks for overflows."""
-        self._scale = scaler.loss_scale()
+        before, self._before = self._before or {}, None
+        if self.masters:
+            halves = set(self.halves)
+            before = {p: grad for p, grad in before.items() if p not in halves}
         if self.properties.combine_grad:
-            new = self._combine()
+            new = self._combine(before, scaler.loss_scale())
+            before = {}
         else:
-            new = [p.grad for p in self.direct() if p.grad is not None]
-            new += [p.grad for p in self.halves if p.grad is not None]
+            new = [p.grad for p in self.model_params() if p.grad is not None]
+        self._aside = []
         if self.properties.combine_ddp:
             self._average(new)
         self._to_masters(scaler)
-        scaled = [g for g in new if not (self.masters and g.dtype in HALVES)]
-        self._unscale(scaled, scaler)
-        for parameter, grad in self._before.items():
+        self._unscale([g for g in new if not self._copied(g)], scaler)
+        for parameter, grad in before.items():
             if parameter.grad is None:
                 parameter.grad = grad
             else:
-                parameter.grad = grad.add_(parameter.grad)  # the memory it had stays, which may be combined
-        self._before = {}
+                parameter.grad = grad.add_(parameter.grad)  # the memory it had stays
         self.scaled = False
 
     def _average(self, grads: list[torch.Tensor]) -> None:
         """combine_ddp: the mean over ranks, in ddp_replica_count pieces that are sent side by side."""
-        works, pieces = [], max(1, self.properties.ddp_replica_count)
+        works, pieces = [], self.properties.ddp_replica_count
         for grad in grads:
             for piece in grad.chunk(pieces):
                 works.append((dist.all_reduce(piece.div_(dist.get_world_size()), async_op=True), piece))

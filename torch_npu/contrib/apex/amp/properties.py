@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
+from numbers import Integral, Real
 from typing import Any
 
 import torch
@@ -38,8 +39,13 @@ LEVELS: dict[str, dict[str, Any]] = {
     },
 }  # fmt: skip
 
+FLAGS = [field.name for field in fields(Properties) if field.type.startswith("bool") and field.name != "enabled"]
 
-def _flag(name: str, value: Any) -> bool:
+CASTS = (torch.float16, torch.bfloat16, torch.float32)
+DTYPES = {"cast_model_type": CASTS, "cast_model_outputs": (*CASTS, torch.float64)}
+
+
+def flag(name: str, value: Any) -> bool:
     """True, False and their names, as command lines give them."""
     if value in (True, "True"):
         return True
@@ -59,6 +65,20 @@ def _scale(value: Any) -> float:
     return scale
 
 
+def whole(name: str, value: Any, least: int | None = 1) -> int:
+    """A whole number of at least `least`. Raises: ValueError, as for text and for True."""
+    if isinstance(value, bool) or not isinstance(value, Integral) or (least is not None and value < least):
+        raise ValueError(f"{name} is a whole number{'' if least is None else f', {least} or more'}, not {value!r}")
+    return int(value)
+
+
+def number(name: str, value: Any) -> float:
+    """A number. Raises: ValueError, as for text and for True."""
+    if isinstance(value, bool) or not isinstance(value, Real):
+        raise ValueError(f"{name} is a number, not {value!r}")
+    return float(value)
+
+
 def properties(opt_level: str, options: dict[str, Any]) -> Properties:
     """The level's options, changed by those that are not None.
 
@@ -70,14 +90,16 @@ def properties(opt_level: str, options: dict[str, Any]) -> Properties:
             "Note that in `O0`, `O1`, etc., the prefix O is the letter O, not the number zero."
         )
     given = {name: value for name, value in options.items() if value is not None}
-    for name in ("keep_batchnorm_fp32", "master_weights", "combine_grad", "combine_ddp", "check_combined_tensors"):
+    for name in FLAGS:
         if name in given:
-            given[name] = _flag(name, given[name])
+            given[name] = flag(name, given[name])
     if given.get("loss_scale", "dynamic") != "dynamic":
         given["loss_scale"] = _scale(given["loss_scale"])
-    for name in ("cast_model_type", "cast_model_outputs"):
-        if name in given and not (isinstance(given[name], torch.dtype) and given[name].is_floating_point):
-            raise ValueError(f"{name} is a floating-point torch.dtype such as torch.float16, not {given[name]!r}")
+    for name, dtypes in DTYPES.items():
+        if name in given and not (isinstance(given[name], torch.dtype) and given[name] in dtypes):
+            raise ValueError(f"{name} is one of {', '.join(map(str, dtypes))}, not {given[name]!r}")
+    if "ddp_replica_count" in given:
+        given["ddp_replica_count"] = whole("ddp_replica_count", given["ddp_replica_count"])
     if opt_level == "O1":
         for name in ("cast_model_type", "keep_batchnorm_fp32", "master_weights"):
             if given.get(name):

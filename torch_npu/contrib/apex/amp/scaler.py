@@ -7,6 +7,8 @@ from typing import Any
 
 import torch
 
+from torch_npu.contrib.apex.amp.properties import number
+
 
 class LossScaler:
     """Knows the scale and whether this step overflowed. Only a dynamic scaler looks for overflows, as in Apex."""
@@ -17,16 +19,19 @@ class LossScaler:
     ) -> None:  # fmt: skip
         self.dynamic = loss_scale == "dynamic"
         if self.dynamic:
-            least = min_loss_scale or 0.0
-            if not (0 <= least <= init_scale < math.inf and 0 < init_scale and least <= max_loss_scale < math.inf):
+            init_scale, most = number("dynamic_init_scale", init_scale), number("max_loss_scale", max_loss_scale)
+            growth, backoff = number("scale_growth_factor", growth), number("scale_backoff_factor", backoff)
+            least = 0.0 if min_loss_scale is None else number("min_loss_scale", min_loss_scale)
+            steps = number("scale_window", window)  # an infinite one, which never ends, keeps the scale from growing
+            if not (0 <= least <= init_scale < math.inf and 0 < init_scale and least <= most < math.inf):
                 raise ValueError(
                     f"a dynamic loss scale starts above 0 at dynamic_init_scale ({init_scale}), not below "
                     f"min_loss_scale ({min_loss_scale}), which is not above max_loss_scale ({max_loss_scale})"
                 )
-            if not (0 < backoff <= 1 <= growth < math.inf and window >= 1):
+            if not (0 < backoff <= 1 <= growth < math.inf and steps >= 1 and (steps == math.inf or steps % 1 == 0)):
                 raise ValueError(
                     f"scale_backoff_factor ({backoff}) is between 0 and 1, scale_growth_factor ({growth}) 1 or more, "
-                    f"scale_window ({window}) a number of steps"
+                    f"scale_window ({window}) a whole number of steps"
                 )
         self._scale = min(max_loss_scale, init_scale) if self.dynamic else float(loss_scale)
         self._growth, self._backoff, self._window = growth, backoff, window
@@ -53,7 +58,7 @@ class LossScaler:
             self._unskipped = 0
         else:
             self._unskipped += 1
-        if self.dynamic and self._unskipped == self._window:
+        if self.dynamic and self._unskipped >= self._window:  # more than that where a checkpoint had a longer window
             self._scale = min(self._most, self._scale * self._growth)
             self._unskipped = 0
         return overflow
