@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import sys
 import threading
+import types
 import warnings
 from concurrent.futures import ThreadPoolExecutor
 
@@ -323,3 +325,54 @@ def test_threads_that_train_take_their_own_gradients():
 
     with ThreadPoolExecutor(3) as threads:
         assert list(threads.map(work, (0.5, 1.0, 1.5))) == [0] * 3
+
+
+def laid_out(x):
+    y = x.t() * 2
+    return y, y[1:, :1], torch.cat([x, x], 1)[:, :2], (x[:1] + 1).expand(3, 2)
+
+
+@pytest.mark.parametrize(
+    "options", [{"backend": "npugraphs"}, {"mode": "reduce-overhead"}, {"backend": "npugraph_ex"}], ids=str
+)
+def test_copies_lie_as_results_do_and_share_their_memory(options):
+    step = torch.compile(laid_out, **options)
+    x = torch.arange(4.0, device=DEVICE).reshape(2, 2)
+    with torch.no_grad():
+        step(x), step(x)
+        for call in (step, lambda x: on_a_thread(lambda: step(x))):
+            found, expected = call(x), laid_out(x)
+            assert [t.stride() for t in found] == [t.stride() for t in expected]
+            found[0].add_(10)
+            expected[0].add_(10)
+            assert [t.tolist() for t in found] == [t.tolist() for t in expected]
+
+
+def test_a_checkpoint_that_is_computed_again_is_no_second_thread():
+    step = compiled(lambda x: (x * x).sin())
+    for _ in range(4):
+        x = torch.ones(64, device=DEVICE, requires_grad=True)
+        checkpoint(step, x * 1, use_reentrant=False).sum().backward()
+    assert not pool.of(0).several
+
+
+def test_a_function_that_another_thread_compiles_is_captured():
+    def work():
+        step = torch.compile(lambda x: x * 2 + 1, mode="reduce-overhead")
+        x = torch.ones(64, device=DEVICE)
+        with counted() as counts:
+            for _ in range(4):
+                step(x)
+        return counts.replays
+
+    torch.compile(lambda x: x + 1)(torch.ones(2, device=DEVICE))  # the code generator is registered here
+    assert on_a_thread(work) == 3
+
+
+def test_a_thread_replays_while_another_begins_the_first_step():
+    step, x = compiled(lambda x: x * 2), torch.ones(3, device=DEVICE)
+    step(x), step(x)
+    module = types.ModuleType("torch._inductor.cudagraph_trees")  # as it is while it is imported
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setitem(sys.modules, module.__name__, module)
+        assert step(x).tolist() == [2] * 3

@@ -93,4 +93,5 @@ def register() -> None:
     if config.cudagraph_policy is not None:
         warnings.warn("torch_npu: torch._inductor.config.cudagraph_policy is set: no graphs on npu", stacklevel=2)
         return
-    config.cudagraph_policy = NpuGraphPolicy()
+    # The default: what is assigned counts in this thread alone, and any may compile.
+    config._config["cudagraph_policy"].default = NpuGraphPolicy()  # type: ignore[attr-defined]

@@ -56,6 +56,13 @@ class _View:
         return read_as(tensor.set_(argument.untyped_storage(), offset, self._size, self._stride), self._like)
 
 
+def _on(storage: torch.UntypedStorage, like: torch.Tensor) -> torch.Tensor:
+    layout = like.storage_offset(), like.size(), like.stride()
+    with torch.inference_mode(False):  # a program may leave that mode and still call the function
+        tensor = torch.empty(0, dtype=like.dtype, device=like.device).set_(storage, *layout)
+        return read_as(tensor, like)
+
+
 def _bytes_before(tensor: torch.Tensor) -> int:
     return tensor.storage_offset() * tensor.itemsize
 
@@ -72,11 +79,14 @@ class _Memory:
         self.storage, self._handle = storage, storage._cdata
 
     def put(self, index: int, like: torch.Tensor) -> None:
-        layout = like.storage_offset(), like.size(), like.stride()
-        with torch.inference_mode(False):  # a program may leave that mode and still call the function
-            tensor = torch.empty(0, dtype=like.dtype, device=like.device).set_(self.storage, *layout)
-            self.tensors[index] = read_as(tensor, like)
+        self.tensors[index] = _on(self.storage, like)
         self.alone = _uses(self._handle)
+
+    def copies(self) -> list[tuple[int, torch.Tensor]]:
+        """Of its tensors: they lie as these do, and on one memory."""
+        memory = torch.UntypedStorage(self.storage.nbytes(), device=self.storage.device)
+        memory.copy_(self.storage)
+        return [(index, _on(memory, tensor)) for index, tensor in self.tensors.items()]
 
     def held(self) -> bool:
         return _uses(self._handle) > self.alone
@@ -140,6 +150,9 @@ class Outputs:
     def _tensors(self) -> list[tuple[int, torch.Tensor]]:
         return [item for memory in self._memory for item in memory.tensors.items()]
 
+    def _copied(self) -> list[tuple[int, torch.Tensor]]:
+        return [item for memory in self._memory for item in memory.copies()]
+
     def addresses(self) -> list[int]:
         return [tensor.data_ptr() for _, tensor in self._made]
 
@@ -149,8 +162,8 @@ class Outputs:
         for index, source in self._inputs:
             view = results[index]
             results[index] = inputs[source] if view is None else view.of(inputs[source])
-        for index, tensor in self._made:
-            results[index] = tensor.clone() if copied else tensor.data
+        for index, tensor in self._copied() if copied else self._made:
+            results[index] = tensor if copied else tensor.data
         for index, source, view in self._copies:
             # The copy begins its storage. Whoever makes an argument's view of the result again takes its offset.
             if inputs[source].storage_offset():

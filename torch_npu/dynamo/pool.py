@@ -93,9 +93,13 @@ class Pool:
     def entered(self, backward: bool) -> None:
         """By the current thread, which has the lock."""
         self._now = None if backward else threading.get_ident()
-        if self._first is None:
+        if self._now == self._first:
+            return
+        if torch._C._current_graph_task_id() != -1:  # autograd's thread computes a checkpoint's forward again
+            self._now = None
+        elif self._first is None:
             self._first = self._now
-        elif self._now not in (None, self._first):
+        elif self._now is not None:
             self.several = True
 
     def forget_threads(self) -> None:

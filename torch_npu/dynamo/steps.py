@@ -17,4 +17,5 @@ def mark_step_begin() -> None:
 def current() -> tuple[int, int]:
     """Two calls return the same as long as no step began between them."""
     trees = sys.modules.get("torch._inductor.cudagraph_trees")
-    return _marked, 0 if trees is None else trees.MarkStepBox.mark_step_counter
+    box = getattr(trees, "MarkStepBox", None)  # another thread may be importing it
+    return _marked, 0 if box is None else box.mark_step_counter
