@@ -131,23 +131,22 @@ def test_pytorchs_own_graph_refuses_such_a_step_too(options):
 
 @pytest.mark.timeout(60)
 def test_captures_of_two_threads_take_turns_with_python():
-    """A capture that begins tells Python, which another thread may have that asks about captures."""
+    """A capture that begins tells Python, which another thread may have that asks about its own."""
+    generators = [torch.Generator(DEVICE) for _ in range(2)]
 
-    def captures():
-        for _ in range(30):
+    def captures(generator):
+        for _ in range(300):
             graph = npu.NPUGraph()
-            with npu.graph(graph, stream=npu.Stream(), capture_error_mode="thread_local"):
+            graph.register_generator_state(generator)
+            with npu.stream(npu.Stream()):
+                graph.capture_begin(capture_error_mode="thread_local")
+                for _ in range(30):
+                    generator.get_state()  # with Python's lock
                 torch.ones(4, device=DEVICE).add_(1)
-
-    def asks(until):
-        while not until.done():
-            torch.npu.is_current_stream_capturing()
-            torch.ones(4, device=DEVICE).add_(1)
+                graph.capture_end()
 
     with ThreadPoolExecutor(2) as pool:
-        captured = pool.submit(captures)
-        pool.submit(asks, captured).result()
-        captured.result()
+        list(pool.map(captures, generators))
 
 
 @pytest.mark.parametrize("make", [lambda p: torch.optim.Adam(p, capturable=True), lambda p: torch.optim.RMSprop(p)])

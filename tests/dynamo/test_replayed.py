@@ -340,8 +340,11 @@ def test_copies_lie_as_results_do_and_share_their_memory(options):
     x = torch.arange(4.0, device=DEVICE).reshape(2, 2)
     with torch.no_grad():
         step(x), step(x)
-        for call in (step, lambda x: on_a_thread(lambda: step(x))):
-            found, expected = call(x), laid_out(x)
+        for call in (step, lambda x: on_a_thread(lambda: torch.no_grad()(step)(x))):
+            found = None  # of the first call: it would be moved by this thread alone
+            with counted() as counts:
+                found, expected = call(x), laid_out(x)
+            assert counts.replays == 1
             assert [t.stride() for t in found] == [t.stride() for t in expected]
             found[0].add_(10)
             expected[0].add_(10)
