@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import warnings
+
 import pytest
 import torch
 from torch._dynamo.testing import CompileCounter
+from torch.testing._utils import wrapper_set_seed
 
 npu = torch.npu
+DRAWS = {"aot_eager": None, "inductor": {"fallback_random": True}}  # as eager does
 
 
 def full(function):
@@ -72,4 +76,51 @@ def test_tensors_converted_to_the_old_types(name):
     for x in (torch.tensor([0.0, 2.5]), torch.tensor([0.0, 2.5], device="npu")):
         found, expected = function(x), x.type(getattr(npu, name))
         assert (found.device, found.dtype, found.tolist()) == (expected.device, expected.dtype, expected.tolist())
+    assert counter.frame_count == 2
+
+
+@pytest.mark.parametrize("backend", ["aot_eager", "inductor"])
+def test_a_random_state_is_read_and_set_outside_of_graphs(backend):
+    def function(x):
+        state = npu.get_rng_state()
+        first = torch.rand_like(x) + x
+        npu.set_rng_state(state)
+        return first, torch.rand_like(x) + x
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")  # Dynamo warns of what it would trace and cannot
+        first, second = torch.compile(function, backend=backend, options=DRAWS[backend])(torch.ones(8, device="npu"))
+    assert torch.equal(first, second) and (first > 1).all()
+
+
+@pytest.mark.parametrize("backend", ["aot_eager", "inductor"])
+def test_a_random_state_is_kept_where_no_tensor_can_be_faked(backend):
+    x = torch.ones(64, device="npu")
+    dropped = lambda x: wrapper_set_seed(torch.nn.functional.dropout, x)  # noqa: E731
+    before = npu.get_rng_state()
+    found = torch.compile(dropped, backend=backend, options=DRAWS[backend])(x)
+    assert torch.equal(found, dropped(x)) and torch.equal(npu.get_rng_state(), before)
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda: npu.synchronize(),
+        lambda: npu.set_device(0),
+        lambda: npu.empty_cache(),
+        lambda: npu.memory_allocated(),
+        lambda: npu.manual_seed(3),
+        lambda: npu.get_device_properties(0),
+    ],
+)
+def test_what_no_graph_has_ends_it_without_a_warning(call):
+    def function(x):
+        y = x + 1
+        call()
+        return y * 2
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        counter = CompileCounter()
+        assert torch.compile(function, backend=counter)(torch.ones(2, device="npu")).tolist() == [4.0, 4.0]
     assert counter.frame_count == 2

@@ -21,6 +21,11 @@ MATRIX = torch.rand(4, 6)
 
 CALLS: dict[str, tuple[Callable[..., object], tuple[torch.Tensor, ...]]] = {
     "flip": (lambda x: x.flip(0), (VOLUME,)),
+    "solve_triangular": (lambda a, b: torch.linalg.solve_triangular(a, b, upper=True), (MATRIX[:, :4], MATRIX)),
+    "solve_triangular from the right": (
+        lambda a, b: torch.linalg.solve_triangular(a, b, upper=True, left=False),
+        (MATRIX[:, :4], MATRIX.mT),
+    ),
     "roll": (lambda x: x.roll(1, 0), (VOLUME,)),
     "rot90": (torch.rot90, (IMAGE,)),
     "bce none": (lambda x, y: F.binary_cross_entropy(x, y, reduction="none"), (MATRIX, MATRIX)),

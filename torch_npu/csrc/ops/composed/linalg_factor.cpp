@@ -3,6 +3,7 @@
 // each column. Who calls it: PyTorch's dispatcher; rows of ops/aten.yaml.
 #include <ATen/ExpandUtils.h>
 #include <ATen/ops/_linalg_check_errors.h>
+#include <ATen/ops/empty.h>
 #include <ATen/ops/linalg_cholesky_ex.h>
 #include <ATen/ops/real.h>
 #include <ATen/ops/stack.h>
@@ -161,7 +162,11 @@ at::Tensor linalg_solve_triangular(const at::Tensor& A, const at::Tensor& B, boo
   if (A.scalar_type() == at::kHalf || A.scalar_type() == at::kBFloat16) {  // as the gradient of a 16-bit qr has
     return linalg_solve_triangular(A.to(at::kFloat), B.to(at::kFloat), upper, left, unit).to(B.scalar_type());
   }
-  if (left) return solve_triangular(A, B, upper, false, unit);
+  // Column after column, as LAPACK has it, whose strides PyTorch's meta function promises.
+  if (left) {
+    const at::Tensor x = solve_triangular(A, B, upper, false, unit);
+    return at::empty(x.mT().sizes(), x.options()).mT().copy_(x);
+  }
   return solve_triangular(A.mT(), B.mT(), !upper, false, unit).mT();
 }
 
