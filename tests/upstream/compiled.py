@@ -1,4 +1,5 @@
-"""An operator as torch.compile makes it, with one back end: forms whose results are compared with the CPU's eager ones.
+"""An operator as torch.compile makes it, with one back end: forms whose results are compared with the CPU's eager ones,
+with the sample as it is and in channels_last, or in each layout that keeps its values.
 
 What this is not: the judgement (operators.py)."""
 
@@ -8,10 +9,11 @@ from collections.abc import Callable
 
 import torch
 
-from tests.upstream import forms
+from tests.upstream import forms, views
 from tests.upstream.forms import Arguments, Form
 
 BACKENDS = ("aot_eager", "inductor")
+LAYOUTS = tuple(name for name in views.VIEWS if name != "expanded")  # which has other values
 
 
 def compiled(op: object, backend: str) -> Callable:
@@ -27,8 +29,11 @@ def compiled(op: object, backend: str) -> Callable:
     return made
 
 
-def of(op: object, sample: object, arguments: Arguments, backend: str, differentiable: bool) -> dict[str, Form]:
-    """Forward and, where there is one, gradient: of the compiled operator, against the plain one on the CPU."""
+def of(
+    op: object, sample: object, arguments: Arguments, backend: str, differentiable: bool, by_storage: bool, every: bool
+) -> dict[str, Form]:
+    """Forward and, where there is one, gradient: of the compiled operator, against the plain one on the CPU.
+    `by_storage`: the result depends on how the arguments lie; `every`: in each layout, beside channels_last."""
 
     def later(make: Callable[[Callable], forms.Run]) -> forms.Run:
         return lambda given: make(compiled(op, backend))(given)
@@ -36,7 +41,12 @@ def of(op: object, sample: object, arguments: Arguments, backend: str, different
     plain = {"forward": forms.forward}
     if differentiable:
         plain["gradient"] = lambda function: forms.gradient(function, sample)
+    layouts = {"": arguments}
+    for name in LAYOUTS if every else ("channels_last",):
+        if not by_storage and (laid := views.shown(arguments, views.VIEWS[name])) is not None:
+            layouts[f" {name}"] = laid
     return {
-        f"{backend} {name}": Form(later(make), arguments, (make(op), arguments), unsafe=True)
+        f"{backend} {name}{layout}": Form(later(make), given, (make(op), arguments), unsafe=True)
         for name, make in plain.items()
+        for layout, given in layouts.items()
     }

@@ -18,7 +18,7 @@ from tests.upstream.verdict import NoReference, Verdict, draws, is_random, on_cp
 
 # views: forward and gradient again with what they read laid out in other ways; strides: of the results, against
 # PyTorch's meta functions; errors: the database's wrong arguments; aot_eager, inductor: forward and gradient of the
-# operator as torch.compile makes it.
+# operator as torch.compile makes it, also in channels_last, and with views in each layout.
 FORMS = ("forward", "gradient", "inplace", "out", "views", "strides", "errors", *compiled.BACKENDS)
 # Results nobody defines: memory as it was found.
 UNINITIALIZED = {"empty", "empty_like", "empty_permuted", "empty_strided", "new_empty", "new_empty_strided", "resize_"}
@@ -111,7 +111,7 @@ def judge_form(
 
     def check(left: object, right: object, where: str | None, values: bool = True) -> None:
         exact = lambda: on_cpu(lambda: seeded(plainly, transfer.to_double(), given))  # noqa: E731
-        if op.name in WIDE_STATISTICS and (name.endswith("forward") or name.startswith("views")):
+        if op.name in WIDE_STATISTICS and ("forward" in name or name.startswith("views")):
             wide = (x.to(y.dtype) if x.dtype == torch.float32 else x for x, y in zip(left[1:], right[1:], strict=True))
             left = (left[0], *wide)
         compare(left, right, device=where, exact=exact, decorators=op.decorators, values=values)
@@ -176,7 +176,8 @@ def judge(op: object, dtype: torch.dtype, device: str, count: int, wanted: tuple
         if differentiable:
             found["gradient"] = Form(forms.gradient(op, sample), arguments)
         for backend in set(compiled.BACKENDS) & set(wanted):
-            found |= compiled.of(op, sample, arguments if differentiable else plain, backend, differentiable)
+            given, every = arguments if differentiable else plain, "views" in wanted
+            found |= compiled.of(op, sample, given, backend, differentiable, by_storage, every)
         for name, form in found.items():
             if name.split()[0] in wanted:
                 verdict.judge(f"{what} {name}", lambda n=name, f=form: judge_form(op, n, f, device, random_elsewhere))

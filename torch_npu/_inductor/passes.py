@@ -15,7 +15,7 @@ from torch._inductor.utils import parallel_num_threads
 from torch.utils._python_dispatch import _disable_current_modes
 
 from torch_npu import _C
-from torch_npu._inductor import attention, choices, decompositions, operands
+from torch_npu._inductor import attention, choices, decompositions, negated, operands
 from torch_npu.dynamo import obstacles, streams
 
 aten, prims = torch.ops.aten, torch.ops.prims
@@ -168,6 +168,7 @@ class NpuGraphPass(CustomGraphModulePass):
         if config.disable_cpp_codegen or not _C._runs_host_kernels():
             as_operators(gm)
         else:
+            negated.turn(gm)
             operands.place(gm)
             choices.make(gm)
         gm.recompile()
@@ -190,7 +191,7 @@ class NpuGraphPass(CustomGraphModulePass):
             wrapper,
         )
 
-        written = (attention, choices, decompositions, kernels, launch, op_overrides, operands, scheduling)
+        written = (attention, choices, decompositions, kernels, launch, negated, op_overrides, operands, scheduling)
         modules = (*written, cpp_wrapper, graphs, layouts, obstacles, thresholds, waits, wrapper)
         files = get_hash_for_files((__file__, *(str(module.__file__) for module in modules)))
         try:
