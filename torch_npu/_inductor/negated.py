@@ -1,5 +1,5 @@
 """Arguments whose negative bit is set, as `z.conj().imag` has it: kernels read and write memory, which holds the
-negated numbers, so their signs are turned in the graph. Inductor itself does not look at the bit, so its kernels for the
+negated numbers, so their signs are turned in the graph. Inductor itself does not look at the bit: its kernels for the
 CPU read the other sign."""
 
 from __future__ import annotations

@@ -8,7 +8,10 @@ emptied instead, and using it is an error that says so. What it is not: the choi
 
 from __future__ import annotations
 
+import functools
+import sys
 from collections.abc import Sequence
+from types import SimpleNamespace
 from typing import Any
 
 import torch
@@ -89,7 +92,7 @@ class _Memory:
         return [(index, _on(memory, tensor)) for index, tensor in self.tensors.items()]
 
     def held(self) -> bool:
-        return _uses(self._handle) > self.alone
+        return _uses(self._handle) > self.alone or sys.getrefcount(self.storage) > _alone()
 
     def leave(self, keep: bool) -> None:
         """What the program holds of it moves to other memory, or, without `keep`, to none."""
@@ -104,6 +107,15 @@ class _Memory:
         self._take(ours)
         for index, tensor in list(self.tensors.items()):
             self.put(index, tensor)
+
+
+@functools.cache
+def _alone() -> int:
+    """References to the object of a storage with tensors that only an attribute holds: a program that holds the storage
+    itself holds that very object."""
+    memory = SimpleNamespace(storage=torch.UntypedStorage(0))
+    tensor = torch.empty(0, dtype=torch.uint8).set_(memory.storage)  # noqa: F841
+    return sys.getrefcount(memory.storage)
 
 
 class Outputs:

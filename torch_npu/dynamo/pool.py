@@ -25,7 +25,7 @@ import torch
 
 from torch_npu import _C
 from torch_npu.dynamo.outputs import Outputs
-from torch_npu.npu import streams
+from torch_npu.npu import _captures, streams
 from torch_npu.npu.graphs import graph_pool_handle
 
 Handle = tuple[int, int]
@@ -65,11 +65,11 @@ class Pool:
 
     @contextmanager
     def capturing(self) -> Iterator[None]:
-        self._capturing = True
+        self._capturing = _mine.capturing = True
         try:
             yield
         finally:
-            self._capturing = False
+            self._capturing = _mine.capturing = False
             self.close(())
 
     def close(self, recordings: Iterable[Any]) -> None:
@@ -115,11 +115,22 @@ class Pool:
 
     def before_replay(self, handle: Handle, number: int) -> None:
         for place in [place for place in self._given if place[1] >= number and place[0] == handle]:
-            outputs, stream, _ = self._given.pop(place)
+            outputs, stream, _ = self._given.pop(place, _CLOSED)
+            if outputs is None:
+                continue
             if stream == self._last:
                 outputs.leave()
             elif outputs.held():
                 self._leave(outputs, stream)
+
+    def settle(self) -> None:
+        """What the program holds, of one thread, gets memory of its own, which no replay writes."""
+        with self.lock:
+            mine = threading.get_ident(), None
+            for place in [place for place, given in self._given.items() if given[2] in mine or not self.several]:
+                outputs, stream, _ = self._given.pop(place, _CLOSED)
+                if outputs is not None and outputs.held():
+                    self._leave(outputs, stream)
 
     def _leave(self, outputs: Outputs, stream: torch.Stream) -> None:
         """On the stream they were given on, which goes on to use them, behind what this one did to them."""
@@ -143,6 +154,8 @@ class Pool:
                 del self.addresses[address]
 
 
+_CLOSED = None, None, None  # what the collector ended, which may run between any two lines
+_mine = threading.local()  # capturing: this thread captures a recording
 _pools: dict[tuple[int, Any], Pool] = {}
 _functions: weakref.WeakSet[Any] = weakref.WeakSet()
 _lock = threading.Lock()
@@ -155,6 +168,18 @@ def of(device: int, handle: Handle | None = None) -> Pool:
         if key not in _pools:
             _pools[key] = Pool(device, handle)
         return _pools[key]
+
+
+def _settle() -> None:
+    """The program begins a capture: its graph keeps the addresses of what it reads."""
+    if not getattr(_mine, "capturing", False):
+        with _lock:
+            pools = list(_pools.values())
+        for pool in pools:
+            pool.settle()
+
+
+_captures.before.append(_settle)
 
 
 def register(function: Any) -> None:

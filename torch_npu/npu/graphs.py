@@ -20,7 +20,7 @@ import torch
 from torch.utils import _pytree as pytree
 
 from torch_npu import _C
-from torch_npu.npu import _captured_states, _captured_steps, _refused, streams
+from torch_npu.npu import _captured_states, _captures, _refused, streams
 from torch_npu.npu._graph_updates import Updates
 from torch_npu.npu._npugraph_handlers import NpuGraphOpHandler, register_npu_graph_handler
 from torch_npu.npu._npugraph_handlers.record import DispatchCapture
@@ -124,7 +124,7 @@ class NPUGraph(_C._NPUGraph):
 
 
 NPUGraph.__module__ = "torch.npu"
-_C._listen_to_captures(_captured_steps.refused)  # of torch.accelerator.Graph, too
+_captures.listen()  # of torch.accelerator.Graph, too
 _TaskGroup = _C._NPUTaskGroupHandle
 _TaskGroup.__doc__ = "A task group of a captured graph; see torch.npu.graph_task_group_end."
 _TaskGroup.__module__ = "torch_npu._C"

@@ -133,6 +133,7 @@ void Graph::capture_begin(c10::MempoolId_t pool, at::GraphCaptureMode mode) {
   pool_ = id;
   pinned_ = std::make_shared<PinnedUse>();
   try {
+    told_ = tell();  // what a listener does now is not captured
     // Before the capture begins: of what is freed from then on, on any thread, no event may fall into it.
     const auto model = std::make_shared<std::atomic<aclmdlRI>>(nullptr);
     memory::begin_allocate_to(device_, id, true, [model, device = device_](c10::StreamId other) {
@@ -151,7 +152,6 @@ void Graph::capture_begin(c10::MempoolId_t pool, at::GraphCaptureMode mode) {
       all.graphs[model_] = this;
       captures.fetch_add(1, std::memory_order_release);
     }
-    told_ = tell();
   } catch (...) {
     reset();
     throw;
@@ -235,6 +235,7 @@ void Graph::set_seeds() {
 
 void Graph::reset() {
   if (stream_) finish_capture();  // given up, perhaps from another stream
+  told_.clear();                  // of one that could not begin
   stop_routing();
   if (model_) {
     NPU_CHECK(cann::acl().aclmdlRIDestroy(model_));
