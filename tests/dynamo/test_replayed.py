@@ -372,6 +372,20 @@ def test_a_function_that_another_thread_compiles_is_captured():
     assert on_a_thread(work) == 3
 
 
+def test_a_capture_that_another_thread_ended_is_tried_again():
+    refused = []
+
+    def function(args):
+        if torch.npu.is_current_stream_capturing() and not refused:
+            refused.append(on_a_thread(lambda: pytest.raises(RuntimeError, torch.npu.synchronize)))
+        return [args[0] + 1]
+
+    step, x = replayed.Replayed(function, name="step", device=0), torch.ones(4, device=DEVICE)
+    with counted() as counts:
+        assert [step([x])[0].tolist() for _ in range(5)] == [[2] * 4] * 5
+    assert "107027" in str(refused[0].value) and counts.replays == 3
+
+
 def test_a_thread_replays_while_another_begins_the_first_step():
     step, x = compiled(lambda x: x * 2), torch.ones(3, device=DEVICE)
     step(x), step(x)

@@ -71,3 +71,26 @@ def test_imaginary_parts_of_a_conjugate():
     z = torch.randn(5, dtype=torch.complex64).to(DEVICE).conj()
     assert z.imag.is_neg()
     assert torch.equal(torch.compile(lambda x: x + 1)(z.imag), z.imag + 1)
+
+
+def test_gradients_that_come_in_with_the_bit():
+    """Those of an imaginary part often do."""
+    x = torch.arange(6.0)
+    grads = []
+    for device, function in ((DEVICE, torch.compile(torch.sin)), ("cpu", torch.sin)):
+        leaf = x.to(device).requires_grad_()
+        given = torch.randn(6, dtype=torch.complex64, generator=torch.Generator().manual_seed(0)).to(device).conj().imag
+        assert given.is_neg()
+        function(leaf).backward(given)
+        grads.append(leaf.grad.cpu())
+    torch.testing.assert_close(*grads)
+
+
+def test_views_that_are_returned_are_of_the_argument():
+    compiled = torch.compile(lambda x: (*x.chunk(2), x[1:] * 2))
+    found, expected = negated(DEVICE, gradient=True), negated("cpu", gradient=True)
+    for x, call in ((found, compiled), (expected, lambda x: (*x.chunk(2), x[1:] * 2))):
+        first, second, doubled = call(x)
+        assert first.is_neg() and first.data_ptr() == x.data_ptr()
+        (first.sum() + 2 * second.sum() + doubled.square().sum()).backward()
+    torch.testing.assert_close(found.grad.cpu(), expected.grad)

@@ -9,8 +9,9 @@ from collections.abc import Callable
 
 import torch
 
-from tests.upstream import forms, views
+from tests.upstream import forms, transfer, views
 from tests.upstream.forms import Arguments, Form
+from tests.upstream.verdict import NoReference, on_cpu
 
 BACKENDS = ("aot_eager", "inductor")
 LAYOUTS = tuple(name for name in views.VIEWS if name != "expanded")  # which has other values
@@ -29,6 +30,15 @@ def compiled(op: object, backend: str) -> Callable:
     return made
 
 
+def taken(op: object, laid: Arguments) -> bool:
+    """Does PyTorch itself take arguments that lie so? view_as_complex wants each pair of numbers together."""
+    try:
+        on_cpu(lambda: forms.forward(op)(transfer.unchanged()(laid)))
+    except NoReference:
+        return False
+    return True
+
+
 def of(
     op: object, sample: object, arguments: Arguments, backend: str, differentiable: bool, by_storage: bool, every: bool
 ) -> dict[str, Form]:
@@ -43,7 +53,8 @@ def of(
         plain["gradient"] = lambda function: forms.gradient(function, sample)
     layouts = {"": arguments}
     for name in LAYOUTS if every else ("channels_last",):
-        if not by_storage and (laid := views.shown(arguments, views.VIEWS[name])) is not None:
+        laid = None if by_storage else views.shown(arguments, views.VIEWS[name])
+        if laid is not None and taken(op, laid):
             layouts[f" {name}"] = laid
     return {
         f"{backend} {name}{layout}": Form(later(make), given, (make(op), arguments), unsafe=True)

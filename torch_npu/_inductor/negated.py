@@ -4,40 +4,65 @@ CPU read the other sign."""
 
 from __future__ import annotations
 
-from typing import Any
+import operator
 
 import torch
+from torch.utils import _pytree as pytree
 
 aten = torch.ops.aten
 
 
 def turn(gm: torch.fx.GraphModule) -> None:
-    """What is read of such an argument, and what is written to it at the end. For graphs that become kernels: an
-    operator that is called sees the bit."""
+    """What is read of such an argument or of a view of it, and what is written to it at the end. Views stay: one that
+    is returned is of the argument's memory. For graphs that become kernels: an operator that is called sees the bit."""
     for given in gm.graph.find_nodes(op="placeholder"):
         value = given.meta.get("val")
-        if isinstance(value, torch.Tensor) and value.device.type == "npu" and value.is_neg():
+        if (
+            not is_tangent(given.name)
+            and isinstance(value, torch.Tensor)
+            and value.device.type == "npu"
+            and value.is_neg()
+        ):
             _turn(gm.graph, given)
 
 
+def is_tangent(name: str) -> bool:
+    """A gradient that comes into a backward, by AOTAutograd's name for it. Which bit it has shows when it comes: the
+    wrapper resolves it."""
+    return name.startswith("tangents_")
+
+
 def _turn(graph: torch.fx.Graph, given: torch.fx.Node) -> None:
-    def negative(node: torch.fx.Node, beside: torch.fx.Node) -> torch.fx.Node:
-        with graph.inserting_before(beside):
+    for user in list(given.users):
+        if _is_view(user):
+            _turn(graph, user)
+        elif user.op != "output":
+            _turn_in(graph, user, given)
+
+
+def _is_view(node: torch.fx.Node) -> bool:
+    """With the bit of what it is a view of."""
+    if not all(value.is_neg() for value in pytree.tree_leaves(node.meta.get("val")) if isinstance(value, torch.Tensor)):
+        return False
+    returns = node.target._schema.returns if isinstance(node.target, torch._ops.OpOverload) else ()
+    alias = returns[0].alias_info if returns else None
+    return node.target is operator.getitem or (alias is not None and not alias.is_write)
+
+
+def _turn_in(graph: torch.fx.Graph, user: torch.fx.Node, given: torch.fx.Node) -> None:
+    def negative(node: torch.fx.Node) -> torch.fx.Node:
+        with graph.inserting_before(user):
             found = graph.call_function(aten.neg.default, (node,))
-        found.meta["val"] = _without_bit(node.meta["val"])
+        value = node.meta["val"]
+        found.meta["val"] = torch._neg_view(value) if value.is_neg() else value
         return found
 
-    for user in list(given.users):
-        if user.op == "output":
-            continue
-        writes = user.target is aten.copy_.default and user.args[0] is given
-        read = negative(given, user) if not writes or given in user.args[1:] else None
-        args = list(torch.fx.map_arg(user.args, lambda node, read=read: read if node is given else node))
-        if writes:
-            args[:2] = given, negative(args[1], user)
-        user.args = tuple(args)
-        user.kwargs = torch.fx.map_arg(user.kwargs, lambda node, read=read: read if node is given else node)
+    def read(node: torch.fx.Node) -> torch.fx.Node:
+        return negative(node) if node is given else node
 
-
-def _without_bit(value: Any) -> Any:
-    return torch._neg_view(value) if value.is_neg() else value
+    args = list(user.args)
+    if writes := user.target is aten.copy_.default and args[0] is given:
+        args[1] = negative(args[1])
+    kept, rest = (args[:1], args[1:]) if writes else ([], args)
+    user.args = (*kept, *torch.fx.map_arg(rest, read))
+    user.kwargs = torch.fx.map_arg(user.kwargs, read)

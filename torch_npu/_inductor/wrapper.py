@@ -7,7 +7,7 @@ import dataclasses
 
 import sympy
 from torch._dynamo.graph_bytecode_inputs import CURRENT_STREAM_INDEX
-from torch._inductor import config
+from torch._inductor import config, ir
 from torch._inductor.codegen.wrapper import (
     EnterCudaStreamContextLine,
     PythonWrapperCodegen,
@@ -16,7 +16,7 @@ from torch._inductor.codegen.wrapper import (
 )
 from torch._inductor.virtualized import V
 
-from torch_npu._inductor import launch
+from torch_npu._inductor import launch, negated
 
 
 @dataclasses.dataclass
@@ -48,6 +48,12 @@ class _Npu:
             self.imports.writeline(found)
         text = text.replace(plain, f"{name} = empty_strided_npu(", 1)
         return text.replace(options, f", {dtype}, {device.index or 0})", 1)
+
+    def codegen_inputs(self) -> None:
+        super().codegen_inputs()
+        for name, value in self.get_graph_inputs().items():
+            if negated.is_tangent(name) and isinstance(value, ir.TensorBox) and value.get_device().type == "npu":
+                self.prefix.writeline(f"{name} = {name}.resolve_neg()")
 
     def define_kernel(self, kernel_name, kernel_body, metadata=None, gpu=True, cpp_definition=None) -> None:
         if launch.MARK in kernel_body:

@@ -188,12 +188,13 @@ class Outputs:
     def held(self) -> bool:
         return any(memory.held() for memory in self._memory)
 
-    def leave(self) -> None:
-        """After this a replay may write: what the program holds lies elsewhere."""
+    def leave(self, gradients: bool = False) -> None:
+        """After this a replay may write: what the program holds lies elsewhere. `gradients` are kept in later steps,
+        too: a parameter's grad may be such a result, which several steps add to."""
         held = [memory for memory in self._memory if memory.held()]
         if not held:
             return
-        keep = self._step == steps.current()
+        keep = gradients or self._step == steps.current()
         for memory in held:
             memory.leave(keep)
         self._made = self._tensors()

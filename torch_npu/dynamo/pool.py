@@ -115,29 +115,29 @@ class Pool:
 
     def before_replay(self, handle: Handle, number: int) -> None:
         for place in [place for place in self._given if place[1] >= number and place[0] == handle]:
-            outputs, stream, _ = self._given.pop(place, _CLOSED)
+            outputs, stream, thread = self._given.pop(place, _CLOSED)
             if outputs is None:
                 continue
             if stream == self._last:
-                outputs.leave()
+                outputs.leave(thread is None)
             elif outputs.held():
-                self._leave(outputs, stream)
+                self._leave(outputs, stream, thread is None)
 
     def settle(self) -> None:
         """What the program holds, of one thread, gets memory of its own, which no replay writes."""
         with self.lock:
             mine = threading.get_ident(), None
             for place in [place for place, given in self._given.items() if given[2] in mine or not self.several]:
-                outputs, stream, _ = self._given.pop(place, _CLOSED)
+                outputs, stream, thread = self._given.pop(place, _CLOSED)
                 if outputs is not None and outputs.held():
-                    self._leave(outputs, stream)
+                    self._leave(outputs, stream, thread is None)
 
-    def _leave(self, outputs: Outputs, stream: torch.Stream) -> None:
+    def _leave(self, outputs: Outputs, stream: torch.Stream, gradients: bool) -> None:
         """On the stream they were given on, which goes on to use them, behind what this one did to them."""
         current = streams.current_stream(self.device)
         with streams.stream(stream):
             stream.wait_stream(current)
-            outputs.leave()
+            outputs.leave(gradients)
         current.wait_stream(stream)
 
     def after_replay(self, handle: Handle, number: int, outputs: Outputs) -> None:

@@ -1,0 +1,63 @@
+"""Results whose addresses somebody else keeps: the program's own graphs, a storage held without its tensor."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from tests.dynamo.counting import counted
+from tests.inductor.compiler import settings
+
+npu = torch.npu
+DEVICE = "npu"
+HOW = [{"backend": "npugraphs"}, {"backend": "npugraph_ex"}, {"mode": "reduce-overhead"}]
+
+
+@pytest.fixture(autouse=True)
+def in_this_process():
+    with settings():
+        yield
+
+
+def compiled(function, **options):
+    return torch.compile(function, backend="npugraphs", **options)
+
+
+def captured(function):
+    with npu.graph(graph := npu.NPUGraph()):
+        return graph, function()
+
+
+@pytest.mark.parametrize("how", HOW, ids=str)
+def test_what_the_programs_graph_reads_stays_where_it_is(how):
+    """Its addresses are in the graph, so no later replay moves it."""
+    step = torch.compile(lambda x: x + 1, **how)
+    with counted() as counts:
+        for value in range(3):
+            held = step(torch.full((4,), float(value), device=DEVICE))
+        graph, doubled = captured(lambda: held * 2)
+        other = step(torch.full((4,), 100.0, device=DEVICE))
+    assert counts.replays == 3
+    graph.replay()
+    assert held.tolist() == [3] * 4 and doubled.tolist() == [6] * 4 and other.tolist() == [101] * 4
+
+
+def test_gradients_that_a_captured_step_reads():
+    weight = torch.nn.Parameter(torch.ones(4, device=DEVICE))
+    loss, x = compiled(lambda x: (x * weight).sum()), torch.full((4,), 2.0, device=DEVICE)
+    for _ in range(3):
+        weight.grad = None
+        loss(x).backward()
+    optimizer = torch.optim.SGD([weight], lr=1.0)
+    graph, _ = captured(optimizer.step)
+    loss(x * 10).backward()  # added to what is there
+    graph.replay()
+    assert weight.tolist() == [1 - 22] * 4
+
+
+def test_a_storage_that_is_held_without_its_tensor():
+    step = compiled(lambda x: x + 1)
+    x = torch.zeros(4, device=DEVICE)
+    storage = [step(x) for _ in range(3)][-1].untyped_storage()
+    step(x + 5)
+    assert torch.empty(0, device=DEVICE).set_(storage).tolist() == [1] * 4
