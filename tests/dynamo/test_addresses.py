@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
+
 import pytest
 import torch
 
 from tests.dynamo.counting import counted
 from tests.inductor.compiler import settings
+from torch_npu.dynamo import outputs
 
 npu = torch.npu
 DEVICE = "npu"
@@ -61,3 +64,53 @@ def test_a_storage_that_is_held_without_its_tensor():
     storage = [step(x) for _ in range(3)][-1].untyped_storage()
     step(x + 5)
     assert torch.empty(0, device=DEVICE).set_(storage).tolist() == [1] * 4
+
+
+def test_what_another_thread_was_given_stays_where_it_is():
+    step = compiled(lambda x: x + 1)
+    for value in range(3):
+        held = step(torch.full((4,), float(value), device=DEVICE))
+
+    def capture():
+        for _ in range(3):
+            step(torch.zeros(4, device=DEVICE))
+        return captured(lambda: held * 2)
+
+    with ThreadPoolExecutor(1) as other:
+        graph, doubled = other.submit(capture).result()
+    for _ in range(2):
+        assert step(torch.full((4,), 100.0, device=DEVICE)).tolist() == [101] * 4
+    graph.replay()
+    assert held.tolist() == [3] * 4 and doubled.tolist() == [6] * 4
+
+
+def test_a_capture_takes_nothing_away_that_an_earlier_step_returned():
+    step = compiled(lambda x: x + 1)
+    for value in range(3):
+        held = step(torch.full((4,), float(value), device=DEVICE))
+    npu.npugraph_mark_step_begin()
+    graph, doubled = captured(lambda: held * 2)
+    graph.replay()
+    assert held.tolist() == [3] * 4 and doubled.tolist() == [6] * 4
+
+
+@pytest.mark.parametrize("when", ["capture", "replay"])
+def test_what_could_not_move_moves_later(when, monkeypatch):
+    step = compiled(lambda x: (x + 1, x * 2))
+    for value in range(3):
+        held = step(torch.full((4,), float(value), device=DEVICE))
+    leave, failed = outputs._Memory.leave, []
+
+    def failing(memory, keep):
+        if len(failed) < 2:
+            failed.append(memory)
+            if len(failed) == 2:
+                raise torch.OutOfMemoryError("no memory for the second")
+        leave(memory, keep)
+
+    monkeypatch.setattr(outputs._Memory, "leave", failing)
+    other = torch.full((4,), 100.0, device=DEVICE)
+    with pytest.raises(torch.OutOfMemoryError):
+        captured(lambda: None) if when == "capture" else step(other)
+    assert [x.tolist() for x in step(other)] == [[101] * 4, [200] * 4]
+    assert [x.tolist() for x in held] == [[3] * 4, [4] * 4]

@@ -94,3 +94,20 @@ def test_views_that_are_returned_are_of_the_argument():
         assert first.is_neg() and first.data_ptr() == x.data_ptr()
         (first.sum() + 2 * second.sum() + doubled.square().sum()).backward()
     torch.testing.assert_close(found.grad.cpu(), expected.grad)
+
+
+COMPLEX = {
+    "pointwise": lambda z: (z + 1, z * z, z.abs()),
+    "conjugated": lambda z: z.conj() + 1,
+    "parts": lambda z: (z.real * 2, z.imag + 1),
+    "written": lambda z: z.mul_(2).add_(1j),
+}
+
+
+@pytest.mark.parametrize("name", COMPLEX)
+def test_complex_numbers(name):
+    compiled, numbers = torch.compile(COMPLEX[name]), torch.complex(torch.arange(4.0), torch.arange(4.0).sub(5))
+    found, expected = torch._neg_view(numbers.to(DEVICE)), torch._neg_view(numbers.clone())
+    for _ in range(2):
+        torch.testing.assert_close(compiled(found), COMPLEX[name](expected), check_device=False)
+        assert found.is_neg() and torch.equal(found.cpu(), expected)

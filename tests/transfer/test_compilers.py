@@ -177,3 +177,12 @@ def test_a_trace_leaves_gradients_after_the_end_alone() -> None:
         gradients.append(layer.weight.grad.clone())
     assert gradients[0].abs().max() > 0
     torch.testing.assert_close(gradients[1], gradients[0])
+
+
+def test_synchronizing_in_a_compiled_function() -> None:
+    def function(t: torch.Tensor) -> torch.Tensor:
+        doubled = t * 2
+        torch.cuda.synchronize()
+        return doubled + 1
+
+    assert torch.compile(function, backend="aot_eager")(x().cuda()).tolist() == [[1, 3], [5, 7]]

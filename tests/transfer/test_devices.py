@@ -305,3 +305,15 @@ def test_nccl_version_and_raw_allocation_and_sleep() -> None:
     ended.record()
     ended.synchronize()
     assert began.elapsed_time(ended) > 1
+
+
+@pytest.mark.parametrize("device", ["cuda:1", torch.device("cuda", 1), "npu:1", 1])
+def test_functions_of_the_accelerator(device: torch.device | str | int) -> None:
+    torch.accelerator.synchronize(device)
+    assert torch.accelerator.current_stream(device).device == torch.device("npu", 1)
+    assert torch.accelerator.memory_allocated(device) == torch.npu.memory_allocated(1)
+    try:
+        torch.accelerator.set_device_index(device)
+        assert torch.accelerator.current_device_index() == 1
+    finally:
+        torch.accelerator.set_device_index(0)

@@ -33,10 +33,12 @@ def is_tangent(name: str) -> bool:
 
 
 def _turn(graph: torch.fx.Graph, given: torch.fx.Node) -> None:
+    values = pytree.tree_leaves(given.meta["val"])
+    called = any(value.is_complex() for value in values if isinstance(value, torch.Tensor))  # operators, for Inductor
     for user in list(given.users):
         if _is_view(user):
             _turn(graph, user)
-        elif user.op != "output":
+        elif user.op != "output" and not called:
             _turn_in(graph, user, given)
 
 

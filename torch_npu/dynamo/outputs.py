@@ -188,13 +188,15 @@ class Outputs:
     def held(self) -> bool:
         return any(memory.held() for memory in self._memory)
 
-    def leave(self, gradients: bool = False) -> None:
-        """After this a replay may write: what the program holds lies elsewhere. `gradients` are kept in later steps,
-        too: a parameter's grad may be such a result, which several steps add to."""
+    def leave(self, keep: bool = False) -> None:
+        """After this a replay may write: what the program holds lies elsewhere. Without `keep`, what an earlier step
+        returned is gone. Gradients are kept: a parameter's grad may be one, which several steps add to."""
         held = [memory for memory in self._memory if memory.held()]
         if not held:
             return
-        keep = gradients or self._step == steps.current()
-        for memory in held:
-            memory.leave(keep)
-        self._made = self._tensors()
+        keep = keep or self._step == steps.current()
+        try:
+            for memory in held:
+                memory.leave(keep)
+        finally:  # there may be no memory for the next
+            self._made = self._tensors()

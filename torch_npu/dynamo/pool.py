@@ -115,29 +115,36 @@ class Pool:
 
     def before_replay(self, handle: Handle, number: int) -> None:
         for place in [place for place in self._given if place[1] >= number and place[0] == handle]:
-            outputs, stream, thread = self._given.pop(place, _CLOSED)
+            outputs, stream, thread = self._given.get(place, _CLOSED)
             if outputs is None:
                 continue
             if stream == self._last:
                 outputs.leave(thread is None)
             elif outputs.held():
                 self._leave(outputs, stream, thread is None)
+            self._given.pop(place, None)
 
     def settle(self) -> None:
-        """What the program holds, of one thread, gets memory of its own, which no replay writes."""
+        """What the program holds stays where it is from now on: the caller's in memory of its own, which no replay
+        writes; for what is another thread's, no replay runs that would have to move it."""
         with self.lock:
-            mine = threading.get_ident(), None
-            for place in [place for place, given in self._given.items() if given[2] in mine or not self.several]:
-                outputs, stream, thread = self._given.pop(place, _CLOSED)
-                if outputs is not None and outputs.held():
-                    self._leave(outputs, stream, thread is None)
+            for place in list(self._given):
+                outputs, stream, thread = self._given.get(place, _CLOSED)
+                if outputs is None or not outputs.held():
+                    continue
+                if thread in (threading.get_ident(), None):
+                    self._leave(outputs, stream, True)
+                    self._given.pop(place, None)
+                else:
+                    self.several = True
+                    self._given[place] = outputs, stream, _NOBODY
 
-    def _leave(self, outputs: Outputs, stream: torch.Stream, gradients: bool) -> None:
+    def _leave(self, outputs: Outputs, stream: torch.Stream, keep: bool) -> None:
         """On the stream they were given on, which goes on to use them, behind what this one did to them."""
         current = streams.current_stream(self.device)
         with streams.stream(stream):
             stream.wait_stream(current)
-            outputs.leave(gradients)
+            outputs.leave(keep)
         current.wait_stream(stream)
 
     def after_replay(self, handle: Handle, number: int, outputs: Outputs) -> None:
@@ -154,6 +161,7 @@ class Pool:
                 del self.addresses[address]
 
 
+_NOBODY = -1  # no thread: none may move it
 _CLOSED = None, None, None  # what the collector ended, which may run between any two lines
 _mine = threading.local()  # capturing: this thread captures a recording
 _pools: dict[tuple[int, Any], Pool] = {}

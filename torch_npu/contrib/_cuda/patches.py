@@ -25,6 +25,7 @@ def to_npu(device: Any) -> Any:
 
 def install(attributes: Attributes) -> None:
     _tensor(attributes)
+    _accelerator(attributes)
     _tensor_types(attributes)
     _allocator(attributes)
     _amp(attributes)
@@ -41,6 +42,18 @@ def _tensor(attributes: Attributes) -> None:
     # interprocess sharing by it.
     stock = torch._C.TensorBase.is_cuda
     attributes.set(torch.Tensor, "is_cuda", property(lambda self: self.device.type == "npu" or stock.__get__(self)))
+
+
+def _accelerator(attributes: Attributes) -> None:
+    # It compares a device's type with the accelerator's. Dynamo asks it, too, for torch.cuda.synchronize.
+    stock = torch.accelerator._utils._get_device_index
+
+    @functools.wraps(stock)
+    def _get_device_index(device: Any, optional: bool = False) -> int:
+        return stock(to_npu(device), optional)
+
+    for module in (torch.accelerator._utils, torch.accelerator, torch.accelerator.memory):
+        attributes.set(module, "_get_device_index", _get_device_index)
 
 
 def _tensor_types(attributes: Attributes) -> None:
