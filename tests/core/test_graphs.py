@@ -389,3 +389,8 @@ def test_a_memory_pool_holds_what_is_allocated_in_it():
     assert npu.memory_stats()[f"{name}.current"] == 0 and npu.memory_stats()[f"{name}.peak"] == segment["total_size"]
     with pytest.raises(NotImplementedError, match="use_on_oom"):
         npu.MemPool(use_on_oom=True)
+
+
+def test_make_graphed_callables_wants_a_tuple_of_arguments():
+    with pytest.raises(TypeError, match=r"sample_args is a tuple of one call's arguments, as \(x,\)"):
+        npu.make_graphed_callables(torch.nn.Linear(2, 2).npu(), torch.ones(3, 2, device="npu"))

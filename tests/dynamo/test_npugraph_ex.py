@@ -172,7 +172,11 @@ def test_refused_options(name):
         ("capture_error_mode", "wild", "'global', 'thread_local' or 'relaxed', not 'wild'"),
         ("data_dump_stage", "late", "'original' or 'optimized', not 'late'"),
         ("post_grad_custom_pre_pass", 3, "post_grad_custom_pre_pass is a function, not 3"),
-        ("mode", "max-autotune", "the mode 'max-autotune' is not implemented; 'npugraph_ex' is"),
+        (
+            "mode",
+            "max-autotune",
+            "the option mode is 'npugraph_ex' or 'reduce-overhead', which are the same, not 'max-autotune'",
+        ),
     ],
 )
 def test_values_that_are_none(option, value, error):

@@ -92,4 +92,4 @@ class Options:
             if getattr(self, name) is not None and not callable(getattr(self, name)):
                 refuse(name, "a function")
         if self.mode not in MODES:
-            raise ValueError(f"{NAME}: the mode {self.mode!r} is not implemented; 'npugraph_ex' is")
+            refuse("mode", " or ".join(map(repr, MODES)) + ", which are the same")
