@@ -16,7 +16,7 @@ import pytest
 from tests.package import isolation
 
 ROOT = Path(__file__).resolve().parents[2]
-MOST = 10 * 2**20
+MOST = 10_000_000
 
 
 def installed() -> dict[str, Path]:
