@@ -391,6 +391,8 @@ def test_a_memory_pool_holds_what_is_allocated_in_it():
         npu.MemPool(use_on_oom=True)
 
 
-def test_make_graphed_callables_wants_a_tuple_of_arguments():
+def test_make_graphed_callables_takes_a_tuple_or_list_of_arguments():
+    x, layer = torch.ones(3, 2, device="npu"), torch.nn.Linear(2, 2).npu()
     with pytest.raises(TypeError, match=r"sample_args is a tuple of one call's arguments, as \(x,\)"):
-        npu.make_graphed_callables(torch.nn.Linear(2, 2).npu(), torch.ones(3, 2, device="npu"))
+        npu.make_graphed_callables(layer, x)
+    assert torch.equal(npu.make_graphed_callables(lambda y: layer(y), [x])(x), layer(x))

@@ -114,3 +114,35 @@ def test_what_could_not_move_moves_later(when, monkeypatch):
         captured(lambda: None) if when == "capture" else step(other)
     assert [x.tolist() for x in step(other)] == [[101] * 4, [200] * 4]
     assert [x.tolist() for x in held] == [[3] * 4, [4] * 4]
+
+
+def test_a_capture_leaves_another_threads_gradient():
+    """That thread may be launching an operator on it."""
+    weight, x = torch.nn.Parameter(torch.ones(4, device=DEVICE)), torch.ones(4, device=DEVICE)
+    loss = compiled(lambda x: (x * weight).sum())
+
+    def train():
+        for _ in range(3):
+            weight.grad = None
+            loss(x).backward()
+        return weight.grad.data_ptr()
+
+    with ThreadPoolExecutor(1) as other:
+        address = other.submit(train).result()
+        captured(lambda: x + 1)
+        held = weight.grad
+        assert held.data_ptr() == address
+        assert other.submit(train).result() != address and held.data_ptr() == address
+    assert held.tolist() == [1] * 4
+
+
+def test_a_function_is_captured_when_no_other_thread_captures():
+    step, x = compiled(lambda x: x + 1), torch.ones(4, device=DEVICE)
+    with counted() as counts, ThreadPoolExecutor(1) as other:
+        with npu.graph(npu.NPUGraph(), capture_error_mode="thread_local"):
+            for _ in range(3):
+                assert other.submit(lambda: step(x) * 1).result().data_ptr()
+        assert counts.captures == 0
+        for _ in range(3):
+            assert other.submit(lambda: step(x).tolist()).result() == [2] * 4
+        assert (counts.captures, counts.replays) == (1, 3)

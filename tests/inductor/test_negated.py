@@ -73,11 +73,12 @@ def test_imaginary_parts_of_a_conjugate():
     assert torch.equal(torch.compile(lambda x: x + 1)(z.imag), z.imag + 1)
 
 
-def test_gradients_that_come_in_with_the_bit():
+@pytest.mark.parametrize("cpp", [False, pytest.param(True, marks=pytest.mark.full)])
+def test_gradients_that_come_in_with_the_bit(cpp):
     """Those of an imaginary part often do."""
     x = torch.arange(6.0)
     grads = []
-    for device, function in ((DEVICE, torch.compile(torch.sin)), ("cpu", torch.sin)):
+    for device, function in ((DEVICE, torch.compile(torch.sin, options={"cpp_wrapper": cpp})), ("cpu", torch.sin)):
         leaf = x.to(device).requires_grad_()
         given = torch.randn(6, dtype=torch.complex64, generator=torch.Generator().manual_seed(0)).to(device).conj().imag
         assert given.is_neg()

@@ -15,6 +15,8 @@ from torch._inductor import config
 from torch._inductor.cudagraph_utils import CUDAGraphPolicy
 from torch._inductor.output_code import CompiledFxGraph
 
+from torch_npu._inductor import negated
+
 _HOST = "disabling cudagraphs due to a tensor elsewhere: "
 NAME = "torch.compile with triton.cudagraphs (reduce-overhead, max-autotune)"
 
@@ -64,6 +66,10 @@ class NpuGraphPolicy(CUDAGraphPolicy):
     def wrap_output(self, output_code: Any) -> Any:
         if not isinstance(output_code, CompiledFxGraph) or "npu" not in output_code.device_types:
             return output_code
+        kwargs = output_code.fx_kwargs
+        if kwargs["is_backward"] and kwargs["cpp_wrapper"]:
+            call, saved = output_code.current_callable, frozenset(kwargs["static_input_idxs"])
+            output_code.current_callable = negated.resolving(call, saved)
         if config.triton.cudagraphs:
             self._replay(output_code)
         return output_code

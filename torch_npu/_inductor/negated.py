@@ -5,6 +5,8 @@ CPU read the other sign."""
 from __future__ import annotations
 
 import operator
+from collections.abc import Callable, Collection
+from typing import Any
 
 import torch
 from torch.utils import _pytree as pytree
@@ -28,8 +30,21 @@ def turn(gm: torch.fx.GraphModule) -> None:
 
 def is_tangent(name: str) -> bool:
     """A gradient that comes into a backward, by AOTAutograd's name for it. Which bit it has shows when it comes: the
-    wrapper resolves it."""
+    wrapper resolves it, for C++'s `resolving`."""
     return name.startswith("tangents_")
+
+
+def resolving(call: Callable[[list[Any]], Any], saved: Collection[int]) -> Callable[[list[Any]], Any]:
+    """A backward, whose arguments but those `saved` by the forward are gradients."""
+
+    def resolved(inputs: list[Any]) -> Any:
+        for i, value in enumerate(inputs):
+            if i not in saved and isinstance(value, torch.Tensor):
+                inputs[i] = value.resolve_neg()
+        return call(inputs)
+
+    resolved._boxed_call = True  # type: ignore[attr-defined]
+    return resolved
 
 
 def _turn(graph: torch.fx.Graph, given: torch.fx.Node) -> None:

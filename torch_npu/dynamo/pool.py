@@ -126,13 +126,15 @@ class Pool:
 
     def settle(self) -> None:
         """What the program holds stays where it is from now on: the caller's in memory of its own, which no replay
-        writes; for what is another thread's, no replay runs that would have to move it."""
+        writes; for what is another thread's, no replay runs that would have to move it. Gradients are the thread's
+        that is the only one to call functions."""
         with self.lock:
+            me = threading.get_ident()
             for place in list(self._given):
                 outputs, stream, thread = self._given.get(place, _CLOSED)
                 if outputs is None or not outputs.held():
                     continue
-                if thread in (threading.get_ident(), None):
+                if thread == me or (thread is None and me == self._first and not self.several):
                     self._leave(outputs, stream, True)
                     self._given.pop(place, None)
                 else:

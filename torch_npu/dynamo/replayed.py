@@ -148,6 +148,8 @@ class Replayed:
                     "torch.npu.graph(auto_dispatch_capture=True) captures",
                 )
             return None
+        if _C._any_capturing():  # by another thread: what begins a capture waits, and would end that one
+            return None
         handle = self._pool.handle(self._backward) if self._shared else graph_pool_handle()
         try:
             recording = Recording(

@@ -368,6 +368,7 @@ def make_graphed_callables(
     samples = (sample_args,) if single else sample_args
     if not all(isinstance(sample, tuple | list) for sample in samples):
         raise TypeError("make_graphed_callables: sample_args is a tuple of one call's arguments, as (x,)")
+    samples = tuple(map(tuple, samples))
     if len(functions) != len(samples):
         raise ValueError(f"{len(functions)} callables, but sample_args for {len(samples)}")
     pool = graph_pool_handle() if pool is None else pool

@@ -79,6 +79,7 @@ void bind_graph(py::module& module) {
            with_gil([](Graph& self, const at::Generator& generator) { self.random_of(generator); }))
       .def("enable_debug_mode", with_gil(&Graph::enable_debug_mode))
       .def("debug_dump", no_gil(&Graph::debug_dump), py::arg("path"));
+  module.def("_any_capturing", &any_capturing);
   module.def("_listen_to_captures", with_gil(&listen_from_python));
   py::class_<TaskGroup, std::shared_ptr<TaskGroup>>(module, "_NPUTaskGroupHandle")
       .def_property_readonly("task_group",
