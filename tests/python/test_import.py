@@ -67,8 +67,9 @@ def test_importing_replaces_nothing_but_the_seven_of_the_rename_dlpack_and_handl
     found = json.loads(output(SNAPSHOT, TORCH_DEVICE_BACKEND_AUTOLOAD="0").splitlines()[-1])
     assert found["removed"] == []
     replaced = {name for name in found["replaced"] if not name.endswith((".__annotations__", ".__dict__", ".__doc__"))}
-    # What Dynamo does of torch.npu is registered in lists that ask for the devices: its own note that it has.
-    asked = {"torch._dynamo.device_interface._device_initialized"}
+    # What Dynamo does of torch.npu is registered in lists that ask for the devices: its own note that it has, and the
+    # pattern that its function for adding a folder makes anew.
+    asked = {"torch._dynamo.device_interface._device_initialized", "torch._dynamo.trace_rules.SKIP_DIRS_RE"}
     assert replaced - RENAME - DLPACK - asked == HANDLES | SPREAD
 
 
