@@ -87,7 +87,7 @@ def test_a_few_operators_are_right_compiled(backend, capsys):
 
 @pytest.mark.full
 @pytest.mark.timeout(14400)
-def test_every_sample_and_three_in_every_form_are_right(capsys):
+def test_every_sample_three_in_every_form_and_one_compiled_in_every_layout_are_right(capsys):
     exceptions = Exceptions()
     every = judge(EVERY, ("forward", "gradient"), capsys)
     is_whole(every, {"op": 100_000, "module": 470, "optimizer": 750})
@@ -95,4 +95,6 @@ def test_every_sample_and_three_in_every_form_are_right(capsys):
     three = judge(3, tuple(form for form in run.FORMS if form not in BACKENDS), capsys)
     is_whole(three, {"op": 158_000, "module": 1300, "optimizer": 750})
     assert three.unexpected(exceptions) == []
+    compiled = judge(1, ("inductor", "views"), capsys, kinds=("op",), dtypes="float32")
+    assert compiled.unexpected(exceptions) == []
     assert exceptions.stale() == []
