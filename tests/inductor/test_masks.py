@@ -51,3 +51,18 @@ def test_masks_across_a_transposed_tensor():
     torch.manual_seed(0)
     for rows, columns in ((64, 48), (33, 17)):
         compiler.same_as_cpu(function, torch.randn(rows, columns), torch.rand(columns, rows) < 0.5, rtol=0, atol=0)
+
+
+@pytest.mark.parametrize("size", [3, 4, 5, 16, 20, 37, 64])
+def test_a_scatter_of_masks_stores_as_many_as_there_are(size):
+    def function(mask, index, source):
+        return (
+            torch.scatter(mask, 0, index, source),
+            mask.clone().scatter_(1, index, True),
+            torch.scatter(mask, 1, index, source & mask),
+            mask.clone().index_put_((index[0], index[1]), source[0]),
+        )
+
+    torch.manual_seed(0)
+    index = torch.stack([torch.randperm(size) for _ in range(size)])
+    compiler.same_as_cpu(function, torch.rand(size, size) < 0.3, index, torch.rand(size, size) < 0.5, rtol=0, atol=0)

@@ -80,7 +80,9 @@ inline __attribute__((always_inline)) void npu_store_mask(const at::vec::VecMask
     const typename Of::Vector vector = mask;
     __at_align__ typename Of::Lane lanes[at::vec::VecMask<T, N>::size()];
     vector.store(lanes);
-    for (int64_t i = 0; i < count; ++i) to[i] = lanes[i] != 0;
+    // A scatter asks for four times as many as it reads, as if bools were stored in vectors of bytes.
+    const int64_t stored = std::min<int64_t>(count, at::vec::VecMask<T, N>::size());
+    for (int64_t i = 0; i < stored; ++i) to[i] = lanes[i] != 0;
 }
 #endif
 """
