@@ -54,6 +54,8 @@ CALLS: dict[str, tuple[Callable[..., object], tuple[torch.Tensor, ...]]] = {
     "adaptive_avg_pool3d": (lambda x: F.adaptive_avg_pool3d(x, 2), (VOLUME,)),
     "interpolate": (lambda x: F.interpolate(x, scale_factor=2, mode="bilinear"), (IMAGE,)),
     "pad": (lambda x: F.pad(x, (1, 1, 1, 1)), (IMAGE,)),
+    "pad by less": (lambda x: F.pad(x, (-1, 0, 0, -2)), (IMAGE,)),
+    "pad by nothing": (lambda x: F.pad(x, (0, 0)), (IMAGE,)),
     "reflect": (lambda x: F.pad(x, (1, 1, 1, 1), mode="reflect"), (IMAGE,)),
     "replicate": (lambda x: F.pad(x, (1, -1, 2, 0), mode="replicate"), (IMAGE,)),
     "replicate a volume": (lambda x: F.pad(x, (1, -1, 2, 0, 1, 1), mode="replicate"), (VOLUME,)),

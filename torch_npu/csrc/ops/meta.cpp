@@ -373,6 +373,10 @@ void ConstantPadded::meta(const at::Tensor& self, at::IntArrayRef pad) {
                 " resulted in a negative output size, which is invalid. Check dimension ", self.dim() - 1 - i,
                 " of your input.");
   }
+  if (std::all_of(pad.begin(), pad.end(), [](int64_t n) { return n <= 0; })) {  // a clone of what is left
+    const std::vector<int64_t> strides = at::infer_dense_strides(sizes, self.strides());
+    return set_output_raw_strided(0, sizes, strides, self.options());
+  }
   set_output_raw_strided(0, sizes, {}, self.options().memory_format(format_like(self)));
 }
 
