@@ -26,6 +26,7 @@ WAITS = {
     "item": lambda x: x.sum().item(),
     "cpu": lambda x: x.cpu(),
     "mask": lambda x: x[x > 0],
+    "nonzero": torch.nonzero,
     "npu": lambda x: torch.ones(2).npu(),
     "synchronize": lambda x: npu.synchronize(),
     "capture": lambda x: capture(lambda: x + 1),
@@ -39,7 +40,7 @@ def test_a_wait_in_a_capture_says_what_waits_and_where_it_belongs(wait):
         capture(lambda: wait(x))
     said = str(caught.value)
     assert caught.value.error_code == 107027 and said.count("Nothing may wait for the device while a graph") == 1
-    for name in (".item()", "x[mask]", "capturable=True", "GradScaler.step", "another capture", "docs graphs"):
+    for name in (".item()", "x[mask]", "nonzero", "a learning rate", "capturable=True", "GradScaler.step", "another capture", "docs graphs"):
         assert name in said
     assert not hasattr(caught.value, "__notes__")  # that the capture is lost is no news
 

@@ -266,6 +266,8 @@ def test_what_is_given_must_be_a_method(tmp_path):
     with pytest.raises(TypeError, match="func is a method of a torch.nn.Module, such as self.decode, not <func"):
         inference.cache_compile(run)
     model = torch.nn.Linear(2, 2)
+    with pytest.raises(TypeError, match="cache_dir is the path of a folder, not 3"):
+        inference.cache_compile(model.forward, cache_dir=3)
     with pytest.raises(TypeError, match="has no argument backend"):
         inference.cache_compile(model.forward, backend="npu")
     with pytest.raises(ValueError, match="has no option clone"):

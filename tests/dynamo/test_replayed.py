@@ -39,6 +39,16 @@ def test_a_tensor_of_the_cpu():
     assert len(said) == 1 and "h is a tensor on cpu (" in said[0] and "move it to the npu" in said[0]
 
 
+@pytest.mark.parametrize(
+    "options", [{"backend": "npugraphs"}, {"backend": "npugraph_ex"}, {"mode": "reduce-overhead"}], ids=str
+)
+def test_the_message_is_of_the_programs_line(options):
+    step = torch.compile(lambda x: (x * 2).cpu().sum(), **options)
+    with pytest.warns(UserWarning, match="runs without a graph") as told:
+        assert step(torch.ones(3, device=DEVICE)).item() == 6
+    assert [each.filename for each in told if "without a graph" in str(each.message)] == [__file__]
+
+
 class Scaled(torch.nn.Module):
     def __init__(self):
         super().__init__()

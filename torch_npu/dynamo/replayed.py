@@ -8,7 +8,6 @@ work is being captured by somebody else (torch.npu.graph around it) runs as it i
 from __future__ import annotations
 
 import operator
-import warnings
 import weakref
 from collections.abc import Callable, Collection, Sequence
 from typing import Any
@@ -21,6 +20,7 @@ from torch_npu.dynamo.lengths import Lengths
 from torch_npu.dynamo.pool import Pool
 from torch_npu.dynamo.recording import Recording
 from torch_npu.npu.graphs import graph_pool_handle
+from torch_npu.utils import _caller
 
 LIMIT = 64  # recordings of one function
 _SPOILED = 507903  # ACL_ERROR_RT_STREAM_CAPTURE_INVALIDATED
@@ -28,7 +28,7 @@ _shape = operator.attrgetter("shape")
 
 
 def say(name: str, reason: str) -> None:
-    warnings.warn(f"{name} on npu: this function runs without a graph: {reason}", stacklevel=2)
+    _caller.warn(f"{name} on npu: this function runs without a graph: {reason}")
 
 
 class Replayed:
@@ -190,12 +190,11 @@ class Replayed:
         if self._said:
             return
         self._said = True
-        warnings.warn(
+        _caller.warn(
             f"{self._name} on npu: this function was captured {self._limit} times, which is its limit. For those "
             "shapes, numbers and addresses it is replayed; for others it runs without a graph. Pad its arguments to "
             'fewer shapes, raise the limit (backend="npugraph_ex", options={"capture_limit": ...}), or call '
-            "torch._dynamo.reset() when the former shapes do not come again",
-            stacklevel=2,
+            "torch._dynamo.reset() when the former shapes do not come again"
         )
 
     def forget(self) -> None:

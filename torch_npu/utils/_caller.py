@@ -8,12 +8,13 @@ from types import FrameType
 
 
 def _nearest() -> tuple[int, FrameType]:
-    """The nearest frame that is neither torch's nor ours nor of an import, and how far it is from who asks."""
+    """The nearest frame that is neither torch's nor ours nor of an import or a context, and how far it is from who asks."""
     level, frame = 0, sys._getframe(1)
     while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] in (
         "torch",
         "torch_npu",
         "importlib",
+        "contextlib",
     ):
         level, frame = level + 1, frame.f_back
     return level, frame

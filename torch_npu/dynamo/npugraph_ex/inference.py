@@ -57,6 +57,8 @@ def cache_compile(
         known = [name for name in inspect.signature(cache_compile).parameters if name != "kwargs"]
         known += ["options", "custom_decompositions"]
         raise TypeError(f"{_NAME} has no argument {min(kwargs)}; it has {', '.join(known)}")
+    if not isinstance(cache_dir, (str, os.PathLike, type(None))):
+        raise TypeError(f"{_NAME}: cache_dir is the path of a folder, not {cache_dir!r}")
     if options.dump_tensor_data:
         raise ValueError(f"{_NAME}: dump_tensor_data is for torch.compile; what is dumped is not kept")
     ranks = {"tp": _rank(tp_rank, "tp_rank"), "pp": _rank(pp_rank, "pp_rank")}
