@@ -40,8 +40,9 @@ def test_a_wait_in_a_capture_says_what_waits_and_where_it_belongs(wait):
         capture(lambda: wait(x))
     said = str(caught.value)
     assert caught.value.error_code == 107027 and said.count("Nothing may wait for the device while a graph") == 1
-    for name in (".item()", "x[mask]", "nonzero", "a learning rate", "capturable=True", "GradScaler.step", "another capture", "docs graphs"):
+    for name in (".item()", "x[mask]", "nonzero", "a learning rate", "capturable=True", "GradScaler.step"):
         assert name in said
+    assert "another capture" in said and "docs graphs" in said
     assert not hasattr(caught.value, "__notes__")  # that the capture is lost is no news
 
 

@@ -6,16 +6,14 @@ import sys
 import warnings
 from types import FrameType
 
+# "": code that torch makes, whose globals have no name.
+_BETWEEN = "torch", "torch_npu", "importlib", "contextlib", ""
+
 
 def _nearest() -> tuple[int, FrameType]:
-    """The nearest frame that is neither torch's nor ours nor of an import or a context, and how far it is from who asks."""
+    """The nearest frame that is neither torch's nor ours nor of an import or a context, and how far it is."""
     level, frame = 0, sys._getframe(1)
-    while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] in (
-        "torch",
-        "torch_npu",
-        "importlib",
-        "contextlib",
-    ):
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] in _BETWEEN:
         level, frame = level + 1, frame.f_back
     return level, frame
 
