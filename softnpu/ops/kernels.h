@@ -105,6 +105,8 @@ void conv_tbc_backward(const Tensor& gradient, const Tensor& input, const Tensor
                        int64_t pad, Tensor& grad_input, Tensor& grad_weight, Tensor& grad_bias);
 
 // -- pool.cpp: max pooling of NCHW, vectorized over output columns -----------------------------------------------------
+// Integers of 8 and 16 bits in rows: for channels_last PyTorch counts places in integers as wide, which end at 127.
+Tensor narrow_in_rows(const Tensor& self);
 void max_pool2d(const Tensor& self, IntArrayRef kernel, IntArrayRef stride, IntArrayRef padding, IntArrayRef dilation,
                 bool ceil, Tensor& out, Tensor& indices);
 void max_pool2d_backward(const Tensor& gradient, const Tensor& self, const Tensor& indices, IntArrayRef kernel,

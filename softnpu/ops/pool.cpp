@@ -195,6 +195,10 @@ void visit_places(const Tensor& self, const Tensor& out, IntArrayRef kernel, Int
 
 }  // namespace
 
+Tensor narrow_in_rows(const Tensor& self) {
+  return at::isIntegralType(self.scalar_type(), true) && self.element_size() < 4 ? self.contiguous() : self;
+}
+
 void max_pool2d(const Tensor& self, IntArrayRef kernel, IntArrayRef stride, IntArrayRef padding, IntArrayRef dilation,
                 bool ceil, Tensor& out, Tensor& indices) {
   bool floating =
@@ -203,7 +207,8 @@ void max_pool2d(const Tensor& self, IntArrayRef kernel, IntArrayRef stride, IntA
               out.is_contiguous() && indices.is_contiguous() && indices.sizes() == out.sizes() &&
               out.scalar_type() == self.scalar_type();
   if (!floating || !rows || self.numel() == 0 || self.size(-1) * self.size(-2) > (1 << 30)) {
-    auto [values, places] = at::cpu::max_pool2d_with_indices(self, kernel, stride, padding, dilation, ceil);
+    const Tensor given = narrow_in_rows(self);
+    auto [values, places] = at::cpu::max_pool2d_with_indices(given, kernel, stride, padding, dilation, ceil);
     put(out, values);
     return put(indices, places);
   }

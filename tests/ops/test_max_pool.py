@@ -188,3 +188,16 @@ for dtype in (torch.float16, torch.bfloat16):
 """
     found = tools.output(code, ANYCEND_SOC=chip, ANYCEND_STRICT=str(strict)).split()
     assert found == ["1", str(converted)] * 2
+
+
+@pytest.mark.parametrize("dtype", [torch.uint8, torch.int8, torch.int16], ids=str)
+def test_channels_last_of_narrow_integers_may_have_more_places_than_they_count(dtype):
+    """PyTorch's kernel for the CPU refuses those of 8 bits, and of 16 from 32,768 places on."""
+    flat, deep = ((torch.arange(n) % 101).to(dtype) for n in (2 * 3 * 200 * 200, 2 * 3 * 6 * 8 * 8))
+    for pool, x, layout in (
+        (F.max_pool2d, flat.view(2, 3, 200, 200), torch.channels_last),
+        (F.max_pool3d, deep.view(2, 3, 6, 8, 8), torch.channels_last_3d),
+    ):
+        found = pool(x.npu().to(memory_format=layout), 2, return_indices=True)
+        for ours, theirs in zip(found, pool(x, 2, return_indices=True), strict=True):
+            assert ours.is_contiguous(memory_format=layout) and ours.cpu().equal(theirs)
