@@ -146,3 +146,101 @@ def test_a_function_is_captured_when_no_other_thread_captures():
         for _ in range(3):
             assert other.submit(lambda: step(x).tolist()).result() == [2] * 4
         assert (counts.captures, counts.replays) == (1, 3)
+
+
+def filled(value):
+    return torch.full((4,), float(value), device=DEVICE)
+
+
+def test_what_a_task_group_is_given_by_an_update_stays_where_it_is():
+    step, one, found = compiled(lambda x: x + 1), filled(1), filled(0)
+    for value in range(3):
+        step(filled(value))
+    with npu.graph(graph := npu.NPUGraph()):
+        stream = npu.current_stream()
+        npu.graph_task_group_begin(stream)
+        torch.mul(one, 2, out=found)
+        group = npu.graph_task_group_end(stream)
+    held = step(filled(3))
+    updating = npu.Stream()
+    updating.wait_stream(npu.current_stream())
+    with npu.stream(updating):
+        npu.graph_task_update_begin(updating, group)
+        torch.mul(held, 2, out=found)
+        npu.graph_task_update_end(updating)
+    npu.current_stream().wait_stream(updating)
+    for value in range(4, 7):
+        step(filled(value))
+    graph.replay()
+    assert found.tolist() == [8] * 4 and held.tolist() == [4] * 4
+
+
+def test_what_an_update_of_a_graph_is_given_stays_where_it_is():
+    made = torch.Generator().manual_seed(0)
+    query, value, *keys = (torch.randn(2, n, 64, generator=made).half().npu() for n in (1, 32, *[32] * 7))
+    options = {"num_heads": 2, "input_layout": "BSH", "scale": 0.125}
+
+    def attend(key, length):
+        return torch.ops.npu.npu_fused_infer_attention_score(
+            query, key, value, actual_seq_lengths_kv=[length, 9], **options
+        )[0]
+
+    step = compiled(lambda x: torch.tanh(x) + x)
+    with npu.graph(graph := npu.NPUGraph(), auto_dispatch_capture=True):
+        found = attend(keys[0], 1)
+    for key in keys[:4]:
+        held = step(key)
+    graph.update(cpu_update_input=[{"actual_seq_lengths_kv": [5, 9], "key": held}])
+    graph.replay()
+    for key in keys[4:]:
+        step(key)
+    graph.update(cpu_update_input=[{}])
+    graph.replay()
+    assert found.equal(attend(held, 5))
+
+
+def warm(step, stream):
+    with npu.stream(stream):
+        for value in range(4):
+            step(filled(value))
+    npu.synchronize()
+
+
+@pytest.mark.parametrize("where", ["here", "on another thread"])
+def test_a_replay_beside_a_capture_is_not_drawn_into_it(where):
+    """Of the stream that the last replay was on: the replay waits for that replay, not for the capture."""
+    step, stream = compiled(lambda x: x + 1), npu.Stream()
+    warm(step, stream)
+    one, x = filled(1), filled(6)
+    mode = "relaxed" if where == "here" else "thread_local"
+
+    def beside():
+        with npu.stream(other):
+            return step(x), npu.is_current_stream_capturing()
+
+    npu.synchronize()
+    with ThreadPoolExecutor(1) as thread:
+        other = thread.submit(npu.Stream).result()
+        with npu.graph(graph := npu.NPUGraph(), stream=stream, capture_error_mode=mode):
+            two = one * 2
+            found, drawn_in = beside() if where == "here" else thread.submit(beside).result()
+            three = two + 1
+    npu.synchronize()
+    assert found.tolist() == [7] * 4 and not drawn_in
+    graph.replay()
+    assert three.tolist() == [3] * 4
+
+
+def test_what_is_returned_while_a_capture_is_under_way_stays_where_it_is():
+    step, around = compiled(lambda x: x + 1), npu.current_stream()
+    warm(step, around)
+    x = filled(3)
+    npu.synchronize()
+    with npu.graph(graph := npu.NPUGraph(), capture_error_mode="relaxed"):
+        with npu.stream(around):
+            held = step(x)
+        doubled = held * 2
+    for value in range(4, 7):
+        step(filled(value))
+    graph.replay()
+    assert doubled.tolist() == [8] * 4 and held.tolist() == [4] * 4

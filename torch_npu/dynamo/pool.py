@@ -45,6 +45,7 @@ class Pool:
         self._captured = 0
         self._raw: int | None = None
         self._last: torch.Stream | None = None
+        self._done: torch.Event | None = None  # on it, in front of a capture: what waits for it is not drawn into that
         self._side: torch.Stream | None = None
         self._capturing = False
         self._condemned: list[Any] = []
@@ -84,11 +85,14 @@ class Pool:
         """The current stream waits for what used the pool last."""
         raw = _C._current_raw_stream(self.device)
         if raw == self._raw:
+            self._done = None
             return
         current = streams.current_stream(self.device)
-        if self._last is not None:
+        if self._done is not None:
+            current.wait_event(self._done)
+        elif self._last is not None:
             current.wait_stream(self._last)
-        self._raw, self._last = raw, current
+        self._raw, self._last, self._done = raw, current, None
 
     def entered(self, backward: bool) -> None:
         """By the current thread, which has the lock."""
@@ -129,6 +133,8 @@ class Pool:
         writes; for what is another thread's, no replay runs that would have to move it. Gradients are the thread's
         that is the only one to call functions."""
         with self.lock:
+            if self._last is not None and self._done is None:
+                self._done = self._last.record_event()
             me = threading.get_ident()
             for place in list(self._given):
                 outputs, stream, thread = self._given.get(place, _CLOSED)

@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 
+from torch_npu import _C
 from torch_npu.dynamo.lengths import Lengths
 from torch_npu.dynamo.outputs import Outputs, read_as
 from torch_npu.dynamo.pool import Pool
@@ -100,7 +101,8 @@ class Recording:
             inputs[i].copy_(buffer)
         if self._touched:
             torch.autograd.graph.increment_version([inputs[i] for i in self._touched])
-        copied = self._copied or pool.several
+        # A capture that is under way may read the results, and then keeps their addresses.
+        copied = self._copied or pool.several or _C._any_capturing()
         results = self._outputs.give(inputs, copied)
         if not copied:
             pool.after_replay(self._handle, self._number, self._outputs)

@@ -13,10 +13,15 @@ from torch_npu.npu import _captured_steps
 before: list[Callable[[], None]] = []  # for as long as the process lives
 
 
-def begins() -> RemovableHandle:
-    """What it returns is removed when the capture ends."""
+def keeps_addresses() -> None:
+    """A graph is about to keep the addresses of what it reads: a capture begins, or an update that is given tensors."""
     for call in before:
         call()
+
+
+def begins() -> RemovableHandle:
+    """What it returns is removed when the capture ends."""
+    keeps_addresses()
     return _captured_steps.refused()
 
 

@@ -17,8 +17,9 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
+from torch.utils import _pytree as pytree
 
-from torch_npu.npu import _own_streams, _waiting_replays, streams
+from torch_npu.npu import _captures, _own_streams, _waiting_replays, streams
 from torch_npu.npu._npugraph_handlers.record import DispatchRecord
 from torch_npu.npu._waiting_replays import Calls, Replay
 from torch_npu.utils._caller import caller
@@ -111,6 +112,8 @@ class Updates:
     def update(self, given: Sequence[dict[str, Any]]) -> None:
         """Gives the calls new arguments. See NPUGraph.update."""
         inputs = self._of_each(given)
+        if any(isinstance(leaf, torch.Tensor) for leaf in pytree.tree_leaves(inputs)):
+            _captures.keeps_addresses()
         with self._updating:
             with self._state:
                 self._count_those_by_hand()

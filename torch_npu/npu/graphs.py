@@ -25,6 +25,12 @@ from torch_npu.npu._graph_updates import Updates
 from torch_npu.npu._npugraph_handlers import NpuGraphOpHandler, register_npu_graph_handler
 from torch_npu.npu._npugraph_handlers.record import DispatchCapture
 from torch_npu.npu._super_kernel import super_kernel_scope, super_kernel_scope_begin, super_kernel_scope_end
+from torch_npu.npu._task_groups import (
+    graph_task_group_begin,
+    graph_task_group_end,
+    graph_task_update_begin,
+    graph_task_update_end,
+)
 from torch_npu.npu.devices import synchronize
 from torch_npu.npu.memory import empty_cache
 from torch_npu.npu.pools import MemPool, use_mem_pool
@@ -75,6 +81,10 @@ class NPUGraph(_C._NPUGraph):
 
     def capture_begin(self, pool: tuple[int, int] | None = None, capture_error_mode: str = "global") -> None:
         """Begins to capture the work of the current stream. See torch.npu.graph."""
+        if pool is not None and not (isinstance(pool, tuple) and len(pool) == 2):
+            raise TypeError(
+                f"torch.npu.graph: pool is what torch.npu.graph_pool_handle() or a graph's pool() returns, not {pool!r}"
+            )
         super().capture_begin(pool, capture_error_mode)
         if self._dispatch is not None:
             self._dispatch.begin()
@@ -124,67 +134,13 @@ class NPUGraph(_C._NPUGraph):
 
 
 NPUGraph.__module__ = "torch.npu"
-_captures.listen()  # of torch.accelerator.Graph, too
-_TaskGroup = _C._NPUTaskGroupHandle
-_TaskGroup.__doc__ = "A task group of a captured graph; see torch.npu.graph_task_group_end."
-_TaskGroup.__module__ = "torch_npu._C"
 NPUGraph.super_kernel_optimize = _refused.method("NPUGraph.super_kernel_optimize")
+_captures.listen()  # of torch.accelerator.Graph, too
 
 
 def graph_pool_handle() -> tuple[int, int]:
     """The id of a new memory pool, which several graphs may share: `torch.npu.graph(g, pool=handle)`."""
     return _C._new_pool_id()
-
-
-def graph_task_group_begin(stream: torch.Stream) -> None:
-    """Begins a task group: calls that may be made anew between replays, with other arguments.
-
-    `stream` is being captured; the group has what it is given from here to `graph_task_group_end(stream)`:
-
-        with torch.npu.graph(graph := torch.npu.NPUGraph()):
-            stream = torch.npu.current_stream()
-            torch.npu.graph_task_group_begin(stream)
-            torch.mul(x, 2, out=y)
-            handle = torch.npu.graph_task_group_end(stream)
-        torch.npu.graph_task_update_begin(stream, handle)
-        with torch.npu.stream(stream):
-            torch.mul(x, 3, out=y)
-        torch.npu.graph_task_update_end(stream)
-        graph.replay()  # y is 3 x, if it is ordered behind `stream`
-
-    Groups of one stream do not nest, and have neither events nor collectives.
-    """
-    stream = streams._checked(stream)
-    _C._graph_task_group_begin(stream.stream_id, stream.device_index)
-
-
-def graph_task_group_end(stream: torch.Stream) -> Any:
-    """Ends the task group that began on `stream`, and returns its handle, which is good until the graph is reset."""
-    stream = streams._checked(stream)
-    return _C._graph_task_group_end(stream.stream_id, stream.device_index)
-
-
-def graph_task_update_begin(stream: torch.Stream, handle: Any) -> None:
-    """Begins an update: until `graph_task_update_end(stream)` nothing that `stream` is given runs. It takes the place
-    of the captured calls of the task group `handle`: the same operators in the same order, which write into the tensors
-    that the graph goes on with (`out=`).
-
-    The change is work of `stream`: replays ordered behind it run the new calls, others the former ones. A replay that
-    waits for an ExternalEvent in front of the group may be updated while it waits. What the calls allocate themselves
-    is memory of the group; the tensors that they are given must live as long as replays use them.
-    """
-    stream = streams._checked(stream)
-    if not isinstance(handle, _TaskGroup):
-        raise TypeError(f"handle is what torch.npu.graph_task_group_end returned, not {handle!r}")
-    _C._graph_task_update_begin(stream.stream_id, stream.device_index, handle)
-
-
-def graph_task_update_end(stream: torch.Stream) -> None:
-    """Ends the update that began on `stream`. What does not match the group's calls is a RuntimeError, and so is an
-    update in which a call was refused; the group then stays as it was. Call it behind an error, too (`try`, `finally`).
-    """
-    stream = streams._checked(stream)
-    _C._graph_task_update_end(stream.stream_id, stream.device_index)
 
 
 def npugraph_mark_step_begin() -> None:
@@ -269,6 +225,16 @@ class graph:
             self.context.__exit__(kind, error, traceback)
 
 
+def _read(tensor: torch.Tensor) -> tuple[Any, ...]:
+    return tensor.data_ptr(), tensor.stride(), tensor.is_conj(), tensor.is_neg()
+
+
+def _put(static: torch.Tensor, given: torch.Tensor) -> None:
+    """Nothing to do for the static tensor itself; another view of its memory is read before that is written."""
+    if _read(static) != _read(given):
+        static.copy_(given.clone() if static.data_ptr() == given.data_ptr() else given)
+
+
 class _Graphed(torch.autograd.Function):
     """Runs a captured forward, and in backward a captured backward."""
 
@@ -276,8 +242,7 @@ class _Graphed(torch.autograd.Function):
     def forward(ctx: Any, run: _Capture, *inputs: torch.Tensor) -> tuple[torch.Tensor, ...]:
         ctx.run = run
         for static, given in zip(run.inputs, inputs, strict=True):
-            if static.data_ptr() != given.data_ptr():
-                static.copy_(given)
+            _put(static, given)
         run.forward_graph.replay()
         return tuple(out.detach() for out in run.outputs)
 
@@ -286,8 +251,8 @@ class _Graphed(torch.autograd.Function):
     def backward(ctx: Any, *gradients: torch.Tensor | None) -> tuple[torch.Tensor | None, ...]:
         run = ctx.run
         for static, given in zip(run.output_gradients, gradients, strict=True):
-            if static is not None and given is not None and static.data_ptr() != given.data_ptr():
-                static.copy_(given)
+            if static is not None and given is not None:
+                _put(static, given)
         run.backward_graph.replay()
         return None, *(g if g is None else g.detach() for g in run.input_gradients)
 
