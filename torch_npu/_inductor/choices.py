@@ -7,6 +7,7 @@ is an operator. Who calls it: passes.py.
 
 from __future__ import annotations
 
+import functools
 import math
 import operator
 from typing import Any
@@ -144,7 +145,21 @@ def _scatter(node: fx.Node) -> None:
         node.target = added
 
 
+@functools.cache
+def _promoted(dtype: torch.dtype) -> bool:
+    """Not: unsigned ones of more than 8 bits, float8. A loop with a mask, which cat and tril become, is refused."""
+    try:
+        torch.promote_types(torch.bool, dtype)
+    except RuntimeError:
+        return False
+    return True
+
+
 def make(gm: fx.GraphModule) -> None:
+    for node in gm.graph.nodes:
+        if node.target in (aten.cat.default, aten.tril.default, aten.triu.default) and _on_npu(node):
+            if not _promoted(node.meta["val"].dtype):
+                node.meta["should_fallback"] = True
     for target in (*decompositions.STAY, aten.convolution.default):
         for node in gm.graph.find_nodes(op="call_function", target=target):
             # A convolution's bias would be added by a kernel of its own, one more way through memory.
