@@ -87,7 +87,7 @@ def test_a_few_operators_are_right_compiled(backend, capsys):
 
 @pytest.mark.full
 @pytest.mark.timeout(14400)
-def test_every_sample_three_in_every_form_and_one_compiled_in_every_layout_are_right(capsys):
+def test_every_sample_three_in_every_form_and_one_compiled_in_every_layout_and_type_are_right(capsys):
     exceptions = Exceptions()
     every = judge(EVERY, ("forward", "gradient"), capsys)
     is_whole(every, {"op": 100_000, "module": 470, "optimizer": 750})
@@ -95,6 +95,7 @@ def test_every_sample_three_in_every_form_and_one_compiled_in_every_layout_are_r
     three = judge(3, tuple(form for form in run.FORMS if form not in BACKENDS), capsys)
     is_whole(three, {"op": 158_000, "module": 1300, "optimizer": 750})
     assert three.unexpected(exceptions) == []
-    compiled = judge(1, ("inductor", "views"), capsys, kinds=("op",), dtypes="float32")
-    assert compiled.unexpected(exceptions) == []
+    for forms, dtypes in ((("inductor", "views"), "float32"), (("inductor",), run.DTYPES)):
+        compiled = judge(1, forms, capsys, kinds=("op",), dtypes=dtypes)
+        assert compiled.unexpected(exceptions) == []
     assert exceptions.stale() == []
