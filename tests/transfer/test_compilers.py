@@ -186,3 +186,13 @@ def test_synchronizing_in_a_compiled_function() -> None:
         return doubled + 1
 
     assert torch.compile(function, backend="aot_eager")(x().cuda()).tolist() == [[1, 3], [5, 7]]
+
+
+def test_cudagraphs_is_npugraphs() -> None:
+    from tests.dynamo.counting import counted
+
+    step = torch.compile(lambda t: t * 2 + 1, backend="cudagraphs")
+    with counted() as counts, torch.no_grad():
+        for n in range(4):
+            assert step(torch.full((3,), float(n), device="cuda")).tolist() == [2.0 * n + 1] * 3
+    assert counts.captures == 1 and counts.replays == 3

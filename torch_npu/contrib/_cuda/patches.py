@@ -30,6 +30,7 @@ def install(attributes: Attributes) -> None:
     _allocator(attributes)
     _amp(attributes)
     _fake_tensor(attributes)
+    _compiler(attributes)
     _data_parallel(attributes)
     _serialization(attributes)
     _profiler(attributes)
@@ -133,6 +134,21 @@ def _fake_tensor(attributes: Attributes) -> None:
     attributes.when_imported(
         "torch._dynamo.variables.tensor",
         lambda module: attributes.set(module.TensorVariable, "method_attr_is_cuda", is_cuda),
+    )
+
+
+def _compiler(attributes: Attributes) -> None:
+    # backend="cudagraphs" has no name for other devices: it would say "multiple devices" and run without graphs.
+    def cudagraphs(module: torch.fx.GraphModule, inputs: Any) -> Any:
+        from torch._dynamo.eval_frame import cached_backends
+
+        from torch_npu.dynamo import npugraphs_entry
+
+        cached_backends.setdefault(id(npugraphs_entry), npugraphs_entry)  # torch._dynamo.reset() resets those
+        return npugraphs_entry(module, inputs)
+
+    attributes.when_imported(
+        "torch._dynamo.backends.cudagraphs", lambda module: attributes.set(module, "cudagraphs", cudagraphs)
     )
 
 
