@@ -35,7 +35,7 @@ OF_PYTORCH = {
     "TORCH_DEVICE_BACKEND_AUTOLOAD": ("0", "import torch loads no plugin: scripts have to import torch_npu"),
 }
 # libhccl's, which says what it refuses when the first group is made.
-OF_GROUPS = ("HCCL_", "ANYCEND_HCCL_", "ANYCEND_HOST_TIMEOUT", "ANYCEND_STRICT")
+OF_GROUPS = ("HCCL_", "ANYCEND_HCCL_", "ANYCEND_HOST_TIMEOUT")
 LONGEST = 500  # characters of a message of the trial
 FILES = 1024  # a rank of a job of eight has some hundred sockets, pipes and memory files
 RANKS = 16  # two hosts of eight, the documents' example

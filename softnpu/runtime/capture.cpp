@@ -296,7 +296,8 @@ std::shared_ptr<TaskList> Capture::finish(Stream& stream) {
     if (own == clock.end() || (seen != known.end() && seen->second >= own->second)) continue;
     drop_graph(graph_);
     fail(ACL_ERROR_RT_STREAM_UNJOINED,
-         "a stream was drawn into the capture by an event and never joined back: make the first stream wait for it");
+         "a stream was drawn into the capture by an event and never joined back: make the first stream wait for it "
+         "(aclrtStreamWaitEvent, wait_stream of PyTorch) before the capture ends");
   }
   for (auto& group : list_->groups) group->set_ready();
   return std::move(list_);

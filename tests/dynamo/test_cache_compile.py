@@ -268,6 +268,11 @@ def test_what_is_given_must_be_a_method(tmp_path):
     model = torch.nn.Linear(2, 2)
     with pytest.raises(TypeError, match="cache_dir is the path of a folder, not 3"):
         inference.cache_compile(model.forward, cache_dir=3)
+    with pytest.raises(TypeError, match="dynamic is True, False or None, not 'no'"):
+        inference.cache_compile(model.forward, dynamic="no")
+    (tmp_path / "file").write_text("")
+    with pytest.raises(NotADirectoryError, match="file' is a file, and should be a folder"):
+        inference.cache_compile(model.forward, cache_dir=tmp_path / "file")
     with pytest.raises(TypeError, match="has no argument backend"):
         inference.cache_compile(model.forward, backend="npu")
     with pytest.raises(ValueError, match="has no option clone"):

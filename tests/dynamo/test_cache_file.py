@@ -222,8 +222,21 @@ class Doubled(torch.nn.Module):
 
 def test_a_folder_that_cannot_be_written_is_said(tmp_path):
     (tmp_path / "file").write_text("")
-    step = inference.cache_compile(Doubled().step, cache_dir=str(tmp_path / "file"))
-    with pytest.warns(UserWarning, match="compiled_module cannot be|cannot be read|cannot be written"):
+    step = inference.cache_compile(Doubled().step, cache_dir=str(tmp_path / "file" / "below"))
+    with pytest.warns(UserWarning, match="compiled_module cannot be written, so each process compiles anew"):
         assert step(torch.ones(1, device=DEVICE)).tolist() == [2.0]
     with pytest.raises(Unusable, match="it is not a compiled_module"):
         cache_file.read(str(tmp_path / "file"))
+
+
+def test_what_is_said_of_a_file_that_does_not_fit_is_not_what_it_was_made_of(tmp_path):
+    def compiled(device):
+        torch._dynamo.reset()
+        return inference.cache_compile(Doubled().step, cache_dir=str(tmp_path))(torch.ones(1, device=device))
+
+    with pytest.warns(UserWarning, match="an argument is a tensor on cpu") as made:
+        compiled("cpu")
+    with pytest.warns(UserWarning, match="is compiled anew: .* on npu:0, .* was made for .* on cpu") as found:
+        assert compiled(DEVICE).tolist() == [2.0]
+    said = [[str(each.message) for each in told if "a tensor on cpu" in str(each.message)] for told in (made, found)]
+    assert [len(each) for each in said] == [1, 0]

@@ -27,11 +27,11 @@ def _obstacle(graph: CompiledFxGraph) -> str | None:
         _, _, said = (graph.disabled_cudagraphs_reason or "").partition(_HOST)
         return said or f"it has tensors on {' and '.join(others)}; move them to the npu"
     if len(graph.device_idxs) > 1:
-        return "it uses several npus; a graph is on one"
+        return "it uses several npus; a graph is on one: give each its own function"
     if any(
         name in getattr(graph, "source_code", "") for name in ("get_external_object_by_index", "torch.ops.streams.")
     ):
-        return "it enters streams or waits for them"
+        return "it enters streams or waits for them; do that outside of it"
     reason = graph.disabled_cudagraphs_reason
     if reason is not None and "incompatible op" in reason:
         return reason.removeprefix("disabling cudagraphs due to ").strip()

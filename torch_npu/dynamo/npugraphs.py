@@ -30,7 +30,10 @@ def lasting_inputs(count: int) -> Sequence[int]:
 def compile_module(module: torch.fx.GraphModule, inputs: Sequence[Any], **settings: Any) -> Any:
     given = sorted(settings.pop("options", None) or ()) + sorted(settings)
     if given:
-        raise ValueError(f'{NAME} takes no options, but was given {", ".join(given)}; backend="npugraph_ex" has some')
+        raise ValueError(
+            f'{NAME} takes no options and no mode, but was given {", ".join(given)}; backend="npugraph_ex" has '
+            'options, and mode="reduce-overhead" is without a backend'
+        )
     refused, names = False, obstacles.sources(module)
 
     def compile_graph(graph: torch.fx.GraphModule, given: list[Any], backward: bool) -> Any:

@@ -51,6 +51,8 @@ def sources(module: torch.fx.GraphModule) -> list[tuple[str, bool]]:
         name = re.sub(r"\.(?:_modules|_parameters|_buffers)\['(\w+)'\]", r".\1", name)
         number = not getattr(node.meta.get("grapharg"), "is_tensor", True)
         found.append(("" if name.startswith("___") else name, number))
+    if all(re.match(r"(?:fn|args|kwargs)\b|$", name) for name, _ in found):  # a module of PyTorch's, which Dynamo wraps
+        found = [(re.sub(r"^fn\.", "self.", name), number) for name, number in found]
     return found
 
 
@@ -107,7 +109,7 @@ def find(module: torch.fx.GraphModule, operators: bool = True, names: Names = ()
     if not npus:
         return "it has no tensors on an npu", -1
     if len(npus) > 1:
-        return f"it uses npu:{npus[0]} and npu:{npus[1]}; a graph is on one", -1
+        return f"it uses npu:{npus[0]} and npu:{npus[1]}; a graph is on one: give each its own function", -1
     for node in module.graph.find_nodes(op="call_function", target=graphsafe_run_with_rng_state):
         # A recording draws from the generator, not from the state that is exchanged in it while it is captured.
         return (
@@ -116,7 +118,7 @@ def find(module: torch.fx.GraphModule, operators: bool = True, names: Names = ()
         )
     node = streams.used(module.graph)
     if node is not None:  # what another stream is given while the graph is captured is not in it
-        return f"it enters streams or waits for them{_line(node)}", -1
+        return f"it enters streams or waits for them{_line(node)}; do that outside of it", -1
     node = moved(module.graph)
     if node is not None:
         return f"{node.target}{_line(node)} asks for or changes an argument's storage, of which a graph has a copy", -1

@@ -8,6 +8,8 @@ work is being captured by somebody else (torch.npu.graph around it) runs as it i
 from __future__ import annotations
 
 import operator
+import re
+import traceback
 import weakref
 from collections.abc import Callable, Collection, Sequence
 from typing import Any
@@ -23,12 +25,23 @@ from torch_npu.npu.graphs import graph_pool_handle
 from torch_npu.utils import _caller
 
 LIMIT = 64  # recordings of one function
+_WAITED = 107027  # ACL_ERROR_RT_STREAM_CAPTURED
 _SPOILED = 507903  # ACL_ERROR_RT_STREAM_CAPTURE_INVALIDATED
+_OPERATOR = re.compile(r"torch\.ops\.(\w+\.\w+\.\w+)")
 _shape = operator.attrgetter("shape")
 
 
 def say(name: str, reason: str) -> None:
     _caller.warn(f"{name} on npu: this function runs without a graph: {reason}")
+
+
+def _reason(error: RuntimeError) -> str:
+    """In words for somebody who captures nothing himself: CANN's for a wait name what waits in a capture."""
+    if getattr(error, "error_code", None) == _WAITED:
+        lines = (frame.line or "" for frame in reversed(traceback.extract_tb(error.__traceback__)))
+        if named := next(filter(None, map(_OPERATOR.search, lines)), None):
+            return f"{named[1]} waits for the device, which no graph can"
+    return str(error).partition("\n")[0]
 
 
 class Replayed:
@@ -172,7 +185,7 @@ class Replayed:
             # A capture refuses with statuses of CANN (AcceleratorError: .item(), copies to the host; OutOfMemoryError),
             # checks of operators, and NotImplementedError for arguments on the CPU. All may well run without it.
             self._impossible = True
-            self._say(str(error).partition("\n")[0])
+            self._say(_reason(error))
             return None
         if not self._backward:
             recording.publish()

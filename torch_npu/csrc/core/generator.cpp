@@ -201,7 +201,8 @@ PhiloxSlice next_philox(const std::optional<at::Generator>& generator, uint64_t 
   TORCH_CHECK(
       !capturing_graph(),
       "npu: this operator's random numbers cannot be captured in a graph, since CANN has none that takes its seed ",
-      "from memory; dropout, uniform_, normal_, random_, bernoulli_ and multinomial can be");
+      "from memory (randperm, for one): draw them in front of the capture. Those of dropout, uniform_, normal_, ",
+      "random_, bernoulli_ and multinomial can be captured");
   TORCH_CHECK(!is_updating(current_stream()), "npu: an operator that draws random numbers cannot be updated in a ",
               "graph: each replay would draw the same ones. End its task group before it, or capture the graph again");
   auto* philox = static_cast<PhiloxGenerator*>(checked(generator).unsafeGetGeneratorImpl());

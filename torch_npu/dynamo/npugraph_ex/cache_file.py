@@ -51,12 +51,12 @@ def _owned(handle: int) -> None:
 
 
 def read(path: str) -> dict[str, Any]:
-    """What `write` wrote. FileNotFoundError; Unusable with the reason for any other file."""
+    """What `write` wrote. FileNotFoundError, NotADirectoryError; Unusable with the reason for any other file."""
     try:
         with open(path, "rb", opener=lambda name, flags: os.open(name, flags | os.O_NONBLOCK)) as file:
             _owned(file.fileno())
             first, _, body = file.read().partition(b"\n")
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         raise
     except OSError as error:
         raise Unusable(f"it cannot be read ({error.strerror})") from error

@@ -142,8 +142,8 @@ class Cached:
         try:
             program = self._read(scope)
             given = program.arguments(scope)
-        except FileNotFoundError:
-            pass
+        except (FileNotFoundError, NotADirectoryError):
+            pass  # _write says why there can be none
         except Unusable as error:
             self._say(f"{self.cache_path} is compiled anew: {error}")
         else:
@@ -189,7 +189,7 @@ class Cached:
         except Unusable as error:
             self._say(f"this function is compiled in each process: {error}")
         except OSError as error:
-            self._say(f"{self.cache_path} cannot be written: {error}")
+            self._say(f"{self.cache_path} cannot be written, so each process compiles anew (cache_dir): {error}")
         finally:
             tracing.forget()
         return result

@@ -40,11 +40,11 @@ def cache_compile(
     damaged, or may be written by other users is not used: the function is traced anew and the file replaced, with one
     message. docs/compiled_graphs.md says what of a file is believed.
 
-    `dynamic`: as of torch.compile. `cache_dir`: ".torchair_cache" in the current directory. `global_rank`, `tp_rank`,
-    `pp_rank`: of this process in a distributed job; torch.distributed's if not given. `options`: those of npugraph_ex;
-    `custom_decompositions`: {operator: function}, as of torch._decomp.get_decompositions. Results have no gradients:
-    RuntimeError if an argument requires one. TypeError if `func` is no such method; errors of
-    torch.compile(fullgraph=True)."""
+    `dynamic`: as of torch.compile. `cache_dir`: ".torchair_cache" in the current directory if not given; "~" is the
+    home. `global_rank`, `tp_rank`, `pp_rank`: of this process in a distributed job; torch.distributed's if not given.
+    `options`: those of npugraph_ex; `custom_decompositions`: {operator: function}, as of
+    torch._decomp.get_decompositions. Results have no gradients: RuntimeError if an argument requires one. TypeError if
+    `func` is no such method, NotADirectoryError if `cache_dir` is a file; errors of torch.compile(fullgraph=True)."""
     from torch_npu.dynamo.npugraph_ex.cached import Cached
     from torch_npu.dynamo.npugraph_ex.options import Options
 
@@ -57,8 +57,13 @@ def cache_compile(
         known = [name for name in inspect.signature(cache_compile).parameters if name != "kwargs"]
         known += ["options", "custom_decompositions"]
         raise TypeError(f"{_NAME} has no argument {min(kwargs)}; it has {', '.join(known)}")
+    if not isinstance(dynamic, (bool, type(None))):
+        raise TypeError(f"{_NAME}: dynamic is True, False or None, not {dynamic!r}")
     if not isinstance(cache_dir, (str, os.PathLike, type(None))):
         raise TypeError(f"{_NAME}: cache_dir is the path of a folder, not {cache_dir!r}")
+    folder = os.path.abspath(os.path.expanduser(cache_dir or _FOLDER))
+    if os.path.exists(folder) and not os.path.isdir(folder):
+        raise NotADirectoryError(f"{_NAME}: cache_dir={folder!r} is a file, and should be a folder")
     if options.dump_tensor_data:
         raise ValueError(f"{_NAME}: dump_tensor_data is for torch.compile; what is dumped is not kept")
     ranks = {"tp": _rank(tp_rank, "tp_rank"), "pp": _rank(pp_rank, "pp_rank")}
@@ -68,9 +73,7 @@ def cache_compile(
         rank = torch.distributed.get_rank() if rank is None else rank
     parts = [] if rank is None else [f"world{world}global_rank{rank}"]
     parts += [f"{name}_rank{number}" for name, number in ranks.items() if number is not None]
-    return Cached(
-        func, dynamic, options, decompositions, os.path.abspath(cache_dir or _FOLDER), os.path.join("", *parts)
-    )
+    return Cached(func, dynamic, options, decompositions, folder, os.path.join("", *parts))
 
 
 def _comment(text: str) -> str:

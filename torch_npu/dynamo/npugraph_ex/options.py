@@ -8,7 +8,7 @@ from __future__ import annotations
 import dataclasses
 import difflib
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 NAME = 'torch.compile(backend="npugraph_ex")'
@@ -25,6 +25,7 @@ REFUSED = {
     "record_statistics_debug_info": "no statistics are kept; torch.profiler shows what is replayed",
 }
 MODES = ("npugraph_ex", "reduce-overhead")
+_GE = "which are the same (max-autotune is the graph engine's, which the vendor's own torch-npu has)"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -53,6 +54,8 @@ class Options:
     @staticmethod
     def read(given: dict[str, Any] | None) -> Options:
         """ValueError for an option that does not exist or is refused, or whose value is not one."""
+        if given is not None and not isinstance(given, Mapping):
+            raise TypeError(f"{NAME}: options is a dictionary, not {given!r}")
         given = dict(given or {})
         for name, reason in REFUSED.items():
             if given.pop(name, None):
@@ -92,4 +95,4 @@ class Options:
             if getattr(self, name) is not None and not callable(getattr(self, name)):
                 refuse(name, "a function")
         if self.mode not in MODES:
-            refuse("mode", " or ".join(map(repr, MODES)) + ", which are the same")
+            refuse("mode", " or ".join(map(repr, MODES)) + f", {_GE}")

@@ -125,8 +125,9 @@ class Program:
                 raise ValueError(f"there is no npu:{device}")
             from torch_npu.dynamo.npugraph_ex.replaying import replaying
 
-            self._run = replaying(
-                restoring(interpreter.graph, interpreter.boxed_run), options,
+            self._run: Any = None  # what cannot be captured is said when the function runs, not when a file is read
+            self._replaying = functools.partial(
+                replaying, restoring(interpreter.graph, interpreter.boxed_run), options,
                 device=device, lasting=lasting, mutated=self._mutated, why_not=why_not, name=name,
                 lengths=changed,
             )  # fmt: skip
@@ -201,6 +202,8 @@ class Program:
                     )
 
     def run(self, given: list[Any], scope: Scope) -> Any:
+        if self._run is None:
+            self._run = self._replaying()
         outputs = self._run(given)
         return self._made(self._result, outputs, scope)
 
