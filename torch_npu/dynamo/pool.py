@@ -4,7 +4,8 @@ What a recording needs only while it runs is free again when its capture ends, a
 temporaries, and for their outputs too. Outputs stay allocated from their capture on. So a replay may overwrite
 outputs of recordings that were captured later (and its own), never of earlier ones; `before_replay` lets those go
 that the program still holds. Backwards have a pool of their own: gradients are held while the next forward runs.
-Replays share temporaries, so one on another stream waits for the last.
+Replays share temporaries, so one on another stream waits for the last. While a capture has the stream to be waited for,
+functions run without a graph: whoever waits for what is captured is drawn into the capture.
 
 One lock a device, held while a function is chosen, captured or replayed: functions may be called by several threads.
 What the program holds is moved only by the thread that was given it: another may be launching an operator on it, with
@@ -45,7 +46,7 @@ class Pool:
         self._captured = 0
         self._raw: int | None = None
         self._last: torch.Stream | None = None
-        self._done: torch.Event | None = None  # on it, in front of a capture: what waits for it is not drawn into that
+        self._moves: list[torch.Event] = []  # copies of `settle`, on any streams
         self._side: torch.Stream | None = None
         self._capturing = False
         self._condemned: list[Any] = []
@@ -82,17 +83,24 @@ class Pool:
             self._given = {place: given for place, given in self._given.items() if given[0].held()}
 
     def follow(self) -> None:
-        """The current stream waits for what used the pool last."""
+        """The current stream waits for what used the pool last, and for what moved since out of its memory."""
         raw = _C._current_raw_stream(self.device)
-        if raw == self._raw:
-            self._done = None
+        if raw == self._raw and not self._moves:
             return
         current = streams.current_stream(self.device)
-        if self._done is not None:
-            current.wait_event(self._done)
-        elif self._last is not None:
+        if self._last is not None and self._last != current:
             current.wait_stream(self._last)
-        self._raw, self._last, self._done = raw, current, None
+        while self._moves:
+            current.wait_event(self._moves.pop())
+        self._raw, self._last = raw, current
+
+    def is_captured(self) -> bool:
+        """Is the stream that is about to be used being captured, or the one it would have to wait for?"""
+        return _C._any_capturing() and any(
+            _C._is_captured(stream.stream_id, stream.device_index)
+            for stream in (streams.current_stream(self.device), self._last)
+            if stream is not None
+        )
 
     def entered(self, backward: bool) -> None:
         """By the current thread, which has the lock."""
@@ -133,8 +141,6 @@ class Pool:
         writes; for what is another thread's, no replay runs that would have to move it. Gradients are the thread's
         that is the only one to call functions."""
         with self.lock:
-            if self._last is not None and self._done is None:
-                self._done = self._last.record_event()
             me = threading.get_ident()
             for place in list(self._given):
                 outputs, stream, thread = self._given.get(place, _CLOSED)
@@ -142,6 +148,7 @@ class Pool:
                     continue
                 if thread == me or (thread is None and me == self._first and not self.several):
                     self._leave(outputs, stream, True)
+                    self._moves.append(stream.record_event())
                     self._given.pop(place, None)
                 else:
                     self.several = True

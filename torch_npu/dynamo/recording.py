@@ -101,8 +101,8 @@ class Recording:
             inputs[i].copy_(buffer)
         if self._touched:
             torch.autograd.graph.increment_version([inputs[i] for i in self._touched])
-        # A capture that is under way may read the results, and then keeps their addresses.
-        copied = self._copied or pool.several or _C._any_capturing()
+        # A capture or an update that is under way may be given the results, and then keeps their addresses.
+        copied = self._copied or pool.several or _C._any_capturing() or _C._any_updating()
         results = self._outputs.give(inputs, copied)
         if not copied:
             pool.after_replay(self._handle, self._number, self._outputs)

@@ -108,7 +108,7 @@ class Replayed:
             return self._function(inputs)
         with self._pool.lock:
             self._pool.entered(self._backward)
-            recording = self._choose(inputs)
+            recording = None if self._pool.is_captured() else self._choose(inputs)
             if recording is not None and recording.may_replay():
                 if torch.is_grad_enabled():
                     torch._C._set_grad_enabled(False)

@@ -90,7 +90,7 @@ class NPU_API Graph final : public at::GraphImplInterface {
 
 // The graph that the current stream is captured into, or null. Cost without any capture: one load.
 Graph* capturing_graph();
-Graph* capturing_graph(c10::Stream stream);
+NPU_API Graph* capturing_graph(c10::Stream stream);
 // Whether any thread captures.
 NPU_API bool any_capturing() noexcept;
 

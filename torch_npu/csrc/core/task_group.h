@@ -51,6 +51,6 @@ NPU_API bool is_updating(c10::Stream stream) noexcept;
 // Which group; null: none.
 std::shared_ptr<TaskGroup> updated_group(c10::Stream stream);
 // Whether any thread updates.
-bool any_updating() noexcept;
+NPU_API bool any_updating() noexcept;
 
 }  // namespace npu

@@ -80,6 +80,9 @@ void bind_graph(py::module& module) {
       .def("enable_debug_mode", with_gil(&Graph::enable_debug_mode))
       .def("debug_dump", no_gil(&Graph::debug_dump), py::arg("path"));
   module.def("_any_capturing", &any_capturing);
+  module.def("_any_updating", &any_updating);
+  module.def("_is_captured",
+             no_gil([](int64_t id, int64_t i) { return capturing_graph(stream_of(id, i)) != nullptr; }));
   module.def("_listen_to_captures", with_gil(&listen_from_python));
   py::class_<TaskGroup, std::shared_ptr<TaskGroup>>(module, "_NPUTaskGroupHandle")
       .def_property_readonly("task_group",

@@ -1,10 +1,11 @@
 """Rewritings of a graph of ATen operators before it is captured: fewer operators, fewer allocations.
 
 Each takes the graph and changes it. They rely on the fake tensors in node.meta["val"], which share a storage where the
-nodes do. Operators that do nothing are removed by PyTorch's own pass. What it is not: fused operators (fusions.py)."""
+nodes did when they were traced. Operators that do nothing are removed by PyTorch's own pass. What it is not: fused operators (fusions.py)."""
 
 from __future__ import annotations
 
+import operator
 from typing import Any
 
 import torch
@@ -66,6 +67,18 @@ def _writes(target: Any) -> bool:
     return isinstance(target, torch._ops.OpOverload) and target._schema.name.endswith("_") and target._schema.is_mutable
 
 
+def _viewed(node: Any) -> Any:
+    """What the node is a view of, as its operator says."""
+    if not isinstance(node, Node) or not node.args:
+        return None
+    if node.target is operator.getitem:
+        return _viewed(node.args[0])
+    if not isinstance(node.target, torch._ops.OpOverload) or node.target._schema.is_mutable:
+        return None
+    aliased = (argument.alias_info is not None for argument in node.target._schema.arguments)
+    return next((value for value, alias in zip(node.args, aliased, strict=False) if alias), None)
+
+
 class _Storages:
     """Which nodes share memory, and when each is used."""
 
@@ -81,7 +94,8 @@ class _Storages:
                 self.groups.setdefault(key, []).append(node)
         for node in graph.nodes:
             # What computes in place lies where its first argument does, whatever it was traced as.
-            into = node.args[0] if node.args and _writes(node.target) else None
+            # And a view on what it is a view of now: what it was traced of may have been removed.
+            into = node.args[0] if node.args and _writes(node.target) else _viewed(node)
             if isinstance(into, Node) and into in self._of and self._of.get(node, self._of[into]) != self._of[into]:
                 self.join(node, into)
 
