@@ -1,7 +1,8 @@
 """Rewritings of a graph of ATen operators before it is captured: fewer operators, fewer allocations.
 
 Each takes the graph and changes it. They rely on the fake tensors in node.meta["val"], which share a storage where the
-nodes did when they were traced. Operators that do nothing are removed by PyTorch's own pass. What it is not: fused operators (fusions.py)."""
+nodes did when they were traced. Operators that do nothing are removed by PyTorch's own pass. What it is not: fused
+operators (fusions.py)."""
 
 from __future__ import annotations
 
