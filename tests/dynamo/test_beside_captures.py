@@ -8,6 +8,8 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 import torch
 
+from torch_npu.dynamo import pool
+
 npu = torch.npu
 DEVICE = "npu"
 
@@ -176,3 +178,26 @@ def test_of_a_functions_own_device_the_stream_is_asked_for_a_capture():
     x.fill_(1)
     graph.replay()
     assert found.tolist() == [3] * 4
+
+
+@pytest.mark.parametrize("forgotten", [False, True])
+def test_what_was_let_go_is_not_overwritten_before_its_own_stream_has_read_it(forgotten):
+    step, other = compiled(lambda x: x + 1), compiled(lambda x: x - 1)
+    given, replaying, one, five = npu.Stream(), npu.Stream(), filled(1), filled(5)
+    for function in (step, other):
+        warm(function, given)
+    with npu.stream(given):
+        held = step(one)
+    with npu.stream(replaying):
+        other(five)
+    npu.synchronize()
+    busy(given)
+    with npu.stream(given):
+        doubled = held * 2
+    del held
+    if forgotten:  # as when a function is collected
+        pool.of(0).close(())
+    with npu.stream(replaying):
+        step(five)
+    npu.synchronize()
+    assert doubled.tolist() == [4] * 4

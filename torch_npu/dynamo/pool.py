@@ -46,7 +46,7 @@ class Pool:
         self._captured = 0
         self._raw: int | None = None
         self._last: torch.Stream | None = None
-        self._moves: list[torch.Event] = []  # copies of `settle`, on any streams
+        self._moves: list[torch.Event] = []  # copies of `settle`, and reads of what was let go, on any streams
         self._side: torch.Stream | None = None
         self._capturing = False
         self._condemned: list[Any] = []
@@ -80,7 +80,12 @@ class Pool:
             self._condemned += recordings
             while self._condemned and not self._capturing:
                 self._condemned.pop().close()
-            self._given = {place: given for place, given in self._given.items() if given[0].held()}
+            for place, (outputs, stream, _) in list(self._given.items()):
+                if outputs.held() or _C._is_captured(stream.stream_id, stream.device_index):
+                    continue
+                if stream != self._last:  # which may still read what the program has let go
+                    self._moves.append(stream.record_event())
+                self._given.pop(place, None)
 
     def follow(self) -> None:
         """The current stream waits for what used the pool last, and for what moved since out of its memory."""
@@ -95,10 +100,13 @@ class Pool:
         self._raw, self._last = raw, current
 
     def is_captured(self) -> bool:
-        """Is the stream that is about to be used being captured, or the one it would have to wait for?"""
-        return _C._any_capturing() and any(
+        """Is the stream that is about to be used being captured, or one that it would have to wait for?"""
+        if not _C._any_capturing():
+            return False
+        given = (stream for _, stream, _ in list(self._given.values()))
+        return any(
             _C._is_captured(stream.stream_id, stream.device_index)
-            for stream in (streams.current_stream(self.device), self._last)
+            for stream in (streams.current_stream(self.device), self._last, *given)
             if stream is not None
         )
 
@@ -134,6 +142,8 @@ class Pool:
                 outputs.leave(thread is None)
             elif outputs.held():
                 self._leave(outputs, stream, thread is None)
+            elif self._last is not None:
+                self._last.wait_stream(stream)  # which may still read what the program has let go
             self._given.pop(place, None)
 
     def settle(self) -> None:

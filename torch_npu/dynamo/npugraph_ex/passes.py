@@ -68,6 +68,10 @@ def _writes(target: Any) -> bool:
     return isinstance(target, torch._ops.OpOverload) and target._schema.name.endswith("_") and target._schema.is_mutable
 
 
+# Views whose schema does not say so.
+_UNSAFE = {aten._unsafe_view.default, aten.unsafe_split.Tensor, aten.unsafe_split_with_sizes.default}
+
+
 def _viewed(node: Any) -> Any:
     """What the node is a view of, as its operator says."""
     if not isinstance(node, Node) or not node.args:
@@ -76,6 +80,8 @@ def _viewed(node: Any) -> Any:
         return _viewed(node.args[0])
     if not isinstance(node.target, torch._ops.OpOverload) or node.target._schema.is_mutable:
         return None
+    if node.target in _UNSAFE:
+        return node.args[0]
     aliased = (argument.alias_info is not None for argument in node.target._schema.arguments)
     return next((value for value, alias in zip(node.args, aliased, strict=False) if alias), None)
 
