@@ -91,7 +91,7 @@ def meets(bias, a, b, *, beta=1, alpha=1, out):
     return out.copy_(a @ b + bias)
 within.impl("addmm.out", meets, "PrivateUse1", allow_override=True)
 def without_pause():
-    while not changed and len(begun) < 400:
+    while not changed and len(begun) < 4000:
         pair(x)
 def change():
     with turn:
@@ -99,7 +99,7 @@ def change():
     pair.load_constants(sets[1], check_full_update=True)
     changed.append(len(begun))
 at_once(without_pause, without_pause, change)
-assert changed[0] < 100, changed
+assert changed[0] < 1000, changed  # 4,000: only when the calls had ended
 del within
 assert pair(x)[0].abs().sum().item() == 0
 # From within: an operator in Python that the model calls.
