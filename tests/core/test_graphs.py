@@ -364,3 +364,8 @@ def test_a_memory_pool_holds_what_is_allocated_in_it():
     assert npu.memory_stats()[f"{name}.current"] == 0 and npu.memory_stats()[f"{name}.peak"] == segment["total_size"]
     with pytest.raises(NotImplementedError, match="use_on_oom"):
         npu.MemPool(use_on_oom=True)
+
+
+def test_a_pool_that_is_none_is_refused_by_name():
+    with pytest.raises(TypeError, match=r"pool is what torch.npu.graph_pool_handle\(\) .* returns, not 3"):
+        npu.NPUGraph().capture_begin(pool=3)

@@ -148,33 +148,6 @@ def test_a_function_is_captured_when_no_other_thread_captures():
         assert (counts.captures, counts.replays) == (1, 3)
 
 
-def filled(value):
-    return torch.full((4,), float(value), device=DEVICE)
-
-
-def test_what_a_task_group_is_given_by_an_update_stays_where_it_is():
-    step, one, found = compiled(lambda x: x + 1), filled(1), filled(0)
-    for value in range(3):
-        step(filled(value))
-    with npu.graph(graph := npu.NPUGraph()):
-        stream = npu.current_stream()
-        npu.graph_task_group_begin(stream)
-        torch.mul(one, 2, out=found)
-        group = npu.graph_task_group_end(stream)
-    held = step(filled(3))
-    updating = npu.Stream()
-    updating.wait_stream(npu.current_stream())
-    with npu.stream(updating):
-        npu.graph_task_update_begin(updating, group)
-        torch.mul(held, 2, out=found)
-        npu.graph_task_update_end(updating)
-    npu.current_stream().wait_stream(updating)
-    for value in range(4, 7):
-        step(filled(value))
-    graph.replay()
-    assert found.tolist() == [8] * 4 and held.tolist() == [4] * 4
-
-
 def test_what_an_update_of_a_graph_is_given_stays_where_it_is():
     made = torch.Generator().manual_seed(0)
     query, value, *keys = (torch.randn(2, n, 64, generator=made).half().npu() for n in (1, 32, *[32] * 7))

@@ -126,19 +126,23 @@ def test_a_replay_waits_for_what_was_done_to_results_since_another_threads_captu
     assert doubled.tolist() == [4] * 4
 
 
-def test_what_is_returned_inside_of_an_update_stays_where_it_is():
-    step, one, found = compiled(lambda x: x + 1), filled(1), filled(0)
+@pytest.mark.parametrize("returned", ["before", "inside of"])
+def test_what_a_task_group_is_given_by_an_update_stays_where_it_is(returned):
+    step, one, found, x = compiled(lambda x: x + 1), filled(1), filled(0), filled(3)
     for value in range(3):
-        step(filled(value))
+        held = step(filled(value))
     with npu.graph(graph := npu.NPUGraph()):
         stream = npu.current_stream()
         npu.graph_task_group_begin(stream)
         torch.mul(one, 2, out=found)
         group = npu.graph_task_group_end(stream)
-    updating, x = npu.Stream(), filled(3)
+    if returned == "before":
+        held = step(x)
+    updating = npu.Stream()
     updating.wait_stream(npu.current_stream())
     npu.graph_task_update_begin(updating, group)
-    held = step(x)
+    if returned == "inside of":
+        held = step(x)
     with npu.stream(updating):
         torch.mul(held, 2, out=found)
     npu.graph_task_update_end(updating)
@@ -146,7 +150,7 @@ def test_what_is_returned_inside_of_an_update_stays_where_it_is():
     for value in range(4, 7):
         step(filled(value))
     graph.replay()
-    assert found.tolist() == [8] * 4
+    assert found.tolist() == [8] * 4 and held.tolist() == [4] * 4
 
 
 def test_a_function_beside_a_stream_that_a_capture_drew_in_runs_without_a_graph():

@@ -223,3 +223,8 @@ def test_compile_fx_in_a_back_end_of_ones_own(style):
 
 def test_the_entry_points_are_registered():
     assert {"npu", "npugraph_ex", "npugraphs"} <= set(torch._dynamo.list_backends())
+
+
+def test_options_are_a_dictionary():
+    with pytest.raises(TypeError, match=r"options is a dictionary, not \[1\]"):
+        Options.read([1])

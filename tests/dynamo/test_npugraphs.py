@@ -179,3 +179,10 @@ def test_an_expanded_argument():
 def test_options_are_refused():
     with pytest.raises(Exception, match="takes no options and no mode, but was given capture_limit"):
         torch.compile(lambda x: x + 1, backend="npugraphs", options={"capture_limit": 3})(torch.ones(2, device=DEVICE))
+
+
+def test_a_module_of_pytorchs_is_no_fn():
+    """Dynamo wraps it in a function of that name, which the program does not have."""
+    layer = torch.nn.Linear(2, 2)
+    with pytest.warns(UserWarning, match="without a graph: self.weight is a tensor on cpu"):
+        assert torch.compile(layer, backend="npugraphs")(torch.ones(2)).equal(layer(torch.ones(2)))

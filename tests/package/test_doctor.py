@@ -255,6 +255,7 @@ def test_a_value_that_the_library_refuses(monkeypatch, name, value, why):
      "set ASCEND_RT_VISIBLE_DEVICES=0,2,3"),
     ("ASCEND_RT_VISIBLE_DEVICES", "0;1", "is no list of numbers: it is read up to what is none",
      "set ASCEND_RT_VISIBLE_DEVICES=0,1 for the first two, or unset it"),
+    ("ANYCEND_STRICT", "banana", "is refused", "give 0 or 1, or unset it"),
     ("HCCL_CONNECT_TIMEOUT", "2m", "is refused when ranks meet", "give a whole number from 1 to 7200, or unset it"),
     ("HCCL_IF_BASE_PORT", "99999", "is refused when ranks meet", "give a whole number from 1024 to 65520, or unset it"),
 ])  # fmt: skip

@@ -74,11 +74,9 @@ std::string remedy(int status, std::string_view symbol, std::string_view message
       return waited_in_a_capture(status, symbol, message)
                  ? ". Nothing may wait for the device while a graph is captured: .item(), `if tensor`, print(tensor), "
                    ".cpu(), .npu() of memory that is not pinned, x[mask], nonzero, unique, bincount, histc, svd, eig, "
-                   "a "
-                   "learning rate on the npu, Adam without capturable=True, GradScaler.step, synchronize() of a "
-                   "device, "
-                   "stream or event and another capture all wait; do it before or behind the capture (anycend docs "
-                   "graphs)"
+                   "a learning rate on the npu, Adam without capturable=True, GradScaler.step, synchronize() of a "
+                   "device, stream or event and another capture all wait; do it before or behind the capture "
+                   "(anycend docs graphs)"
                  : "";
     case ACL_ERROR_RT_LOST_HEARTBEAT:
       return ". torch.npu.stop_device and restart_device make a device usable again";
